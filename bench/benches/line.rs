@@ -9,7 +9,6 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use pmdns_bench::floods::{Flood, floods};
 use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_bench::{Cycles, Feed, Kit, RigFeed, pin, short, typical, wanted};
-use pmdns_config::StageName;
 use pmdns_stages::Step;
 
 #[path = "line/churn.rs"]
@@ -18,6 +17,8 @@ mod churn;
 mod clients;
 #[path = "line/metering.rs"]
 mod metering;
+#[path = "line/meters.rs"]
+mod meters;
 #[path = "line/policy.rs"]
 mod policy;
 #[path = "line/scale.rs"]
@@ -51,7 +52,7 @@ fn fused(c: &mut Criterion<Cycles>) {
         for _ in 0..WARM_TURNS {
             feed.turn();
         }
-        print_meters(&feed, &format!("{} names", short(names)));
+        meters::print_meters(&feed, &format!("{} names", short(names)));
         let (mut asked, mut hits) = (0, 0);
         group.bench_function(BenchmarkId::new("fused", short(names)), |b| {
             b.iter_custom(|iterations| {
@@ -138,20 +139,6 @@ fn others(c: &mut Criterion<Cycles>) {
     if wanted(&["line/churn"]) {
         churn::report();
     }
-}
-
-#[expect(clippy::print_stderr, reason = "a bench reports to its terminal")]
-fn print_meters(feed: &RigFeed, what: &str) {
-    let counters = feed.rig.workers[0].counters();
-    let mut whole = 0.0;
-    for (stage, meter) in StageName::ALL.iter().zip(&counters.meters) {
-        if meter.batches > 0 {
-            let ticks = meter.ticks as f64 / meter.exits.total().max(1) as f64;
-            whole += ticks;
-            eprint!("{} {ticks:.1}  ", stage.name());
-        }
-    }
-    eprintln!("| stages in all {whole:.1} cycles/packet, {what}");
 }
 
 fn pinned(c: &mut Criterion<Cycles>) {

@@ -6,16 +6,15 @@
 use std::sync::Arc;
 
 use pmdns::clock::Clock;
-use pmdns::line::{Line, StageParts, Stages};
+use pmdns::line::{Line, Stages};
 use pmdns::station::Lap;
-use pmdns::testing::{Rig, config};
+use pmdns::testing::{BareStages, Rig, StageNeeds, config};
 use pmdns_config::Stretch;
 use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::{Burst, HeapPool};
 use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::cookie::{Calendar, Cookies};
-use pmdns_stages::policy::Ruleset;
-use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::ports::Port;
 use pmdns_stages::testing::OUR_MAC;
 use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::layout::Layout;
@@ -54,24 +53,17 @@ impl Kit {
         let seed = Seed::new(*b"the same always.");
         let (arena, report) =
             Arena::new(bytes, config.cache.pages, None).expect("there is memory for the bench");
-        let (cache, mut writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
         let addresses = config.ports[0].addresses.iter().map(|address| address.address);
         let vlans = Vlans::of(&config.ports[0].vlans);
-        let ports: Ports = [Port { vlans, ..Port::new(OUR_MAC, addresses) }].into();
-        let (rules, _) = Ruleset::load(&config, seed, 1).expect("the bench's rules are lawful");
+        let port = Port { vlans, ..Port::new(OUR_MAC, addresses) };
         let cookies = Cookies::new(*b"sixteen letters!", None, false, Calendar::default());
-        let stages = Stages::new(StageParts {
-            config: &config,
-            ports,
-            cache: Arc::clone(&cache),
-            rules: Arc::new(rules),
-            clients: None,
-            cookies: Some(cookies),
-            ticks_per_second: clock.ticks_per_second(),
-        });
+        let cookies = Some(cookies);
+        let ticks_per_second = clock.ticks_per_second();
+        let needs = StageNeeds { port, arena, seed, cookies, ticks_per_second };
+        let bare = BareStages::new(&config, needs).expect("the bench's rules are lawful");
+        let BareStages { stages, cache, writer, .. } = bare;
         // Nobody takes the notes of hits here; what they cost is timed apart.
         let stages = Stages { lookup: stages.lookup.with_samples(false), ..stages };
-        let writer = writers.pop().expect("one shard has one writer");
         let context = Context { now: 0, seconds: 1 };
         Self { stages, cache, writer, arena: report, context, clock }
     }

@@ -11,8 +11,7 @@ use crate::limits::{MAX_HTTPS_PATH, MAX_NAME};
 use crate::name::NameError;
 use crate::placement::PlacementError;
 use crate::prefix::Prefix;
-use crate::settings::DEFAULT_GROUP;
-use crate::views::DEFAULT_VIEW;
+use crate::reserved::{DEFAULT_GROUP, DEFAULT_VIEW};
 
 /// Which rule is broken, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

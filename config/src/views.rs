@@ -5,10 +5,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use crate::settings::{Config, DEFAULT_GROUP, View};
-
-/// The name of the view of clients that are in no other.
-pub(crate) const DEFAULT_VIEW: &str = "default";
+use crate::reserved::{DEFAULT_GROUP, DEFAULT_VIEW};
+use crate::settings::{Config, View};
 
 /// The views that something holds in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,13 +2,14 @@
 //!
 //! Under DPDK it is an `rte_mbuf`, in tests a slot of heap memory. The holder of a frame cannot tell.
 //! The frame keeps the address and the length of the bytes itself, so reading them asks no driver.
-//! Dropping a frame gives its buffer back to the pool it came from; [`release`] does it for a whole
+//! Dropping a frame gives its buffer back to the pool it came from; [`release`](crate::release) does it for a whole
 //! burst.
 
 use std::ptr::NonNull;
 use std::slice;
 
 use crate::heap;
+use crate::prefetch::prefetch_to_write;
 
 /// Frames taken from or given to a queue at a time, at most.
 pub const MAX_BURST: usize = 64;
@@ -154,8 +155,8 @@ impl Frame {
     /// are loaded to be written: the answer will stand where the query stands.
     #[inline]
     pub fn prefetch(&self) {
-        crate::prefetch_to_write(self.data.as_ptr());
-        crate::prefetch_to_write(self.data.as_ptr().wrapping_add(64));
+        prefetch_to_write(self.data.as_ptr());
+        prefetch_to_write(self.data.as_ptr().wrapping_add(64));
     }
 
     /// Which checksums of this received frame the port vouches for.
@@ -254,12 +255,4 @@ impl std::fmt::Debug for Frame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Frame").field("port", &self.port).field("len", &self.len).finish()
     }
-}
-
-/// Gives back the buffers of a whole burst at once.
-#[inline]
-pub fn release(burst: &mut Burst) {
-    #[cfg(feature = "dpdk")]
-    crate::dpdk::free_bulk(burst);
-    burst.clear();
 }

@@ -17,6 +17,9 @@ mod kernel;
 pub mod memory;
 mod pause;
 pub mod pcap;
+mod pool;
+mod prefetch;
+mod release;
 mod sleeper;
 pub mod stream;
 pub mod sync;
@@ -25,10 +28,13 @@ mod thread;
 #[cfg(feature = "dpdk")]
 mod xdp;
 
-pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
+pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use kernel::{KERNEL_DESCRIPTORS, KernelEnd};
 pub use pause::Pause;
+pub use pool::FramePool;
+pub use prefetch::{prefetch, prefetch_to_write};
+pub use release::release;
 pub use sleeper::Sleeper;
 pub use tap::{TUN, Tap};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
@@ -185,90 +191,4 @@ counters! {
         /// Frames the port could not send.
         tx_errors: counter,
     }
-}
-
-/// Where fresh frames come from. Cloning it gives another handle to the same pool.
-#[derive(Clone)]
-pub enum FramePool {
-    /// Heap memory.
-    Heap(HeapPool),
-    /// An `rte_mempool`.
-    #[cfg(feature = "dpdk")]
-    Dpdk(dpdk::Mempool),
-}
-
-impl FramePool {
-    /// A fresh frame of length zero; `None` when all are in use.
-    #[inline]
-    pub fn take(&self) -> Option<Frame> {
-        match self {
-            Self::Heap(pool) => pool.take(),
-            #[cfg(feature = "dpdk")]
-            Self::Dpdk(pool) => pool.take(),
-        }
-    }
-
-    /// Frames that somebody holds, those that wait in RX queues among them.
-    pub fn in_use(&self) -> usize {
-        match self {
-            Self::Heap(pool) => pool.in_use(),
-            #[cfg(feature = "dpdk")]
-            Self::Dpdk(pool) => pool.in_use(),
-        }
-    }
-
-    /// Frames in all.
-    pub fn capacity(&self) -> usize {
-        match self {
-            Self::Heap(pool) => pool.capacity(),
-            #[cfg(feature = "dpdk")]
-            Self::Dpdk(pool) => pool.capacity(),
-        }
-    }
-}
-
-/// Starts loading the cache line at `address`. Only a hint; any address will do.
-#[inline(always)]
-pub fn prefetch<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing the program can see and never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    {
-        // SAFETY: as above; PRFM is a hint.
-        unsafe {
-            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address,
-                options(nostack, preserves_flags, readonly));
-        }
-    }
-    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-    let _ = address;
-}
-
-/// Starts loading the cache line at `address`, and taking it from any other core that has it, as a store would
-/// have to. Only a hint; any address will do.
-#[inline(always)]
-pub fn prefetch_to_write<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        // SAFETY: PREFETCHW reads nothing the program can see and never faults; a processor that does not
-        // know it takes it for a no-op.
-        unsafe {
-            std::arch::asm!("prefetchw [{0}]", in(reg) address,
-                options(nostack, preserves_flags, readonly));
-        }
-    }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
-    {
-        // SAFETY: as above; PRFM is a hint.
-        unsafe {
-            std::arch::asm!("prfm pstl1keep, [{0}]", in(reg) address,
-                options(nostack, preserves_flags, readonly));
-        }
-    }
-    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-    let _ = address;
 }

@@ -44,7 +44,7 @@ impl Sleeper {
         if is_ready {
             self.doorbell.silence();
             #[cfg(feature = "dpdk")]
-            crate::dpdk::acknowledge(self);
+            crate::dpdk::acknowledge(self.fd());
         }
         is_ready
     }

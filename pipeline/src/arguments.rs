@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use pmdns_config::Control;
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::control::{profile, top};
 use crate::health::drain;
 
 mod clients;
+mod instance;
 mod lists;
 mod local;
 mod searches;
@@ -18,19 +18,12 @@ mod traffic;
 mod upstreams;
 
 pub use self::clients::ClientCommand;
-pub use self::lists::ListCommand;
+pub use self::instance::{ConfigFile, Instance, config_file};
+pub use self::lists::{ListCommand, view_words};
 pub use self::local::LocalCommand;
 pub use self::searches::{LogArguments, PacketFilter, TraceArguments};
 pub use self::traffic::{HitterArguments, LimitArguments};
 pub use self::upstreams::UpstreamCommand;
-
-/// The config file that is read without `--config`.
-const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
-
-/// Views as words of a request.
-pub fn view_words(views: &[String]) -> String {
-    views.iter().map(|view| format!(" view {view}")).collect()
-}
 
 /// A poll-mode DNS caching forwarder.
 #[derive(Parser)]
@@ -398,27 +391,6 @@ pub enum ImportFormat {
     Dnsdist,
     /// named.conf of BIND.
     Named,
-}
-
-/// The config file to read: the one that is named, or the default one if it is there.
-pub fn config_file(named: Option<PathBuf>) -> Option<PathBuf> {
-    named.or_else(|| Some(PathBuf::from(DEFAULT_CONFIG)).filter(|default| default.exists()))
-}
-
-/// Which configuration.
-#[derive(Args)]
-pub struct ConfigFile {
-    /// The config file.
-    #[arg(short, long, default_value = DEFAULT_CONFIG)]
-    pub config: PathBuf,
-}
-
-/// Which running instance.
-#[derive(Args)]
-pub struct Instance {
-    /// Its control socket: `control.socket` of its config.
-    #[arg(long, default_value_os_t = Control::default().socket)]
-    pub socket: PathBuf,
 }
 
 /// Seconds between two updates.

@@ -1,11 +1,13 @@
-//! A thread that serves the connections of one listener. [`admission`](crate::admission) gives them places.
+//! A TCP listener, and the thread that serves the connections of one listener. [`admission`](crate::admission) gives them places.
 
 use std::future::Future;
 use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
 use tokio::sync::oneshot;
 
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate};
@@ -69,6 +71,17 @@ impl Drop for Service {
             tracing::warn!("the {name} thread does not end: it is given up");
         }
     }
+}
+
+/// Listens at an address. The kernel holds `backlog` connections that nobody has accepted yet.
+pub(crate) fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // As in the standard library: a restart need not wait for connections of the previous process.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]

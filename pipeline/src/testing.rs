@@ -1,10 +1,16 @@
-//! A rig for tests and benches: an engine on memory ports. The test calls the workers' turns.
+//! A rig for tests and benches: an engine on memory ports. The test calls the workers' turns. [`BareStages`] are less.
+
+use std::sync::Arc;
 
 use pmdns_config::Config;
+use pmdns_nics::hugepage::Arena;
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
-use pmdns_stages::cache::Entry;
+use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::client_table::ClientTableWriter;
+use pmdns_stages::cookie::Cookies;
+use pmdns_stages::policy::{Ruleset, RulesetError};
+use pmdns_stages::ports::Port;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::driver::{self, ThreadEnds};
@@ -14,6 +20,7 @@ use crate::clock::SteppedTime;
 use crate::clock::{Clock, FIRST_SECOND};
 use crate::engine::{Engine, EngineStreams, Gauges, random_seed};
 use crate::exceptions::TapThread;
+use crate::line::{StageParts, Stages};
 use crate::observe::ObserverLender;
 use crate::ports::AllPortNews;
 use crate::probe::Prober;
@@ -48,6 +55,57 @@ pub fn config(more: &str) -> Config {
         "#
     );
     Config::from_toml(&text).expect("the test's config is lawful")
+}
+
+/// The stages of one port over one cache, without an engine.
+pub struct BareStages {
+    /// One of each stage.
+    pub stages: Stages,
+    /// The cache.
+    pub cache: Arc<Cache>,
+    /// Its writer.
+    pub writer: Writer,
+    /// The rules.
+    pub rules: Arc<Ruleset>,
+}
+
+/// What stages need that their configuration does not say.
+pub struct StageNeeds {
+    /// The port.
+    pub port: Port,
+    /// Memory of the cache.
+    pub arena: Arena,
+    /// The seed of all hashes.
+    pub seed: Seed,
+    /// The check of clients' cookies.
+    pub cookies: Option<Cookies>,
+    /// Ticks of the clock in a second.
+    pub ticks_per_second: u64,
+}
+
+impl BareStages {
+    /// The stages that `config` describes.
+    ///
+    /// # Errors
+    ///
+    /// The rules are refused.
+    pub fn new(config: &Config, needs: StageNeeds) -> Result<Self, RulesetError> {
+        let StageNeeds { port, arena, seed, cookies, ticks_per_second } = needs;
+        let (rules, _) = Ruleset::load(config, seed, 1)?;
+        let rules = Arc::new(rules);
+        let (cache, mut writers) = Cache::new(arena, 1, seed).expect("the arena is large enough");
+        let stages = Stages::new(StageParts {
+            config,
+            ports: [port].into(),
+            cache: Arc::clone(&cache),
+            rules: Arc::clone(&rules),
+            clients: None,
+            cookies,
+            ticks_per_second,
+        });
+        let writer = writers.pop().expect("one shard has one writer");
+        Ok(Self { stages, cache, writer, rules })
+    }
 }
 
 /// An engine that is not started, and the far end of its port.

@@ -24,6 +24,10 @@ impl Observer for Watcher {
 
     fn sent(&mut self, _sent: &Sent<'_>) {}
 
+    fn watches_stations(&self) -> bool {
+        true
+    }
+
     fn has_ended(&self) -> bool {
         self.seen.load(Ordering::Relaxed) > 100
     }

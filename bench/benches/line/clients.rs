@@ -64,7 +64,7 @@ pub(crate) fn report() {
             "  {name:<28} {base:>6.1} -> {with:>6.1}  {:+.1} ({least:+.1} to {most:+.1})",
             with - base
         );
-        super::print_meters(&feed, "with the table");
+        crate::meters::print_meters(&feed, "with the table");
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn report() {
                 (ratio(&rounds[0]) - 1.0) * 100.0,
                 (ratio(&rounds[ROUNDS - 1]) - 1.0) * 100.0,
             );
-            super::print_meters(&feed, "under rules");
+            crate::meters::print_meters(&feed, "under rules");
         }
     }
 }

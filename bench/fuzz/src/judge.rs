@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmdns::line::{StageParts, Stages};
+use pmdns::line::Stages;
+use pmdns::testing::{BareStages, StageNeeds};
 use pmdns_config::{Config, LocalRecord, Policy as Settings};
 use pmdns_nics::hugepage::Arena;
-use pmdns_stages::cache::{Cache, Entry, Key, Lifetimes};
+use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
-use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::ports::Port;
 use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query, Record, act_once, at, query, reply};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{flag, header};
@@ -52,20 +53,10 @@ impl Judge {
     /// Judges by the rules of `config`; `None` if they are refused.
     pub fn new(config: &Config) -> Option<Self> {
         let seed = Seed::new([7; 16]);
-        let (rules, _) = Ruleset::load(config, seed, 1).ok()?;
-        let rules = Arc::new(rules);
-        let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
-        let (cache, _) =
-            Cache::new(Arena::heap(1 << 12), 1, seed).expect("a small cache is lawful");
-        let stages = Stages::new(StageParts {
-            config,
-            ports,
-            cache,
-            rules: Arc::clone(&rules),
-            clients: None,
-            cookies: None,
-            ticks_per_second: 1000,
-        });
+        let port = Port::new(OUR_MAC, [OUR_IPV4.into()]);
+        let (arena, ticks_per_second) = (Arena::heap(1 << 12), 1000);
+        let needs = StageNeeds { port, arena, seed, cookies: None, ticks_per_second };
+        let BareStages { stages, rules, .. } = BareStages::new(config, needs).ok()?;
         Some(Self { stages, rules, seed })
     }
 

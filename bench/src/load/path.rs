@@ -198,12 +198,12 @@ pub(super) mod tests {
     use pmdns_stages::testing::name_of;
     use pmdns_stages::wire::ip::turn_round;
 
-    use super::super::malformed;
-    use super::super::mix::Kind;
-    use super::super::templates::{Edns, Templates};
     use super::*;
+    use crate::load::malformed;
+    use crate::load::mix::Kind;
+    use crate::load::templates::{Edns, Templates};
 
-    pub(in super::super) fn path(clients: u32) -> Path {
+    pub(in crate::load) fn path(clients: u32) -> Path {
         Path::new(Ends {
             client_mac: [2, 0, 0, 0, 0, 0xaa],
             first_client: Ipv4Addr::new(10, 77, 0, 10),
@@ -214,12 +214,12 @@ pub(super) mod tests {
         })
     }
 
-    pub(in super::super) fn frame() -> Frame {
+    pub(in crate::load) fn frame() -> Frame {
         HeapPool::new(1).take().unwrap()
     }
 
     /// The frame as it comes back from somebody who only turns it round.
-    pub(in super::super) fn turned(frame: &Frame) -> Vec<u8> {
+    pub(in crate::load) fn turned(frame: &Frame) -> Vec<u8> {
         let mut bytes = frame.bytes().to_vec();
         turn_round(&mut bytes, L3, false);
         bytes[L4..L4 + 4].rotate_left(2);

@@ -90,8 +90,8 @@ fn turn(frame: &mut [u8], ours: Ipv4Addr) -> bool {
 mod tests {
     use pmdns_stages::testing::{OUR_IPV4, query};
 
-    use super::super::path::has_right_checksums;
     use super::*;
+    use crate::load::path::has_right_checksums;
 
     #[test]
     fn a_query_comes_back_as_a_response_with_a_right_checksum() {

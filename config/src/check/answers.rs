@@ -1,7 +1,7 @@
 //! The rules of `[answers]`, `[cookies]` and `[client_subnet]`: what answers say besides their records, and
 //! whom they are for.
 
-use super::{Checked, Mistakes, broken, in_range};
+use super::rules::{Checked, Mistakes, broken, in_range};
 use crate::limits::{MAX_NSID, MAX_SUBNET_ANSWERS, MAX_TEXT, MAX_UDP_SIZE, MIN_UDP_SIZE};
 use crate::problem::Problem;
 use crate::settings::{Answers, Config, Cookies, SubnetPolicy};

@@ -1,7 +1,7 @@
 //! The rules of `[anycast]`.
 
+use super::rules::{Checked, Mistakes, at_most, broken, in_range, unicast};
 use super::taps::check_name;
-use super::{Checked, Mistakes, at_most, broken, in_range, unicast};
 use crate::limits::{
     MAX_ANYCAST_ADDRESSES, MAX_IN_A_ROW, MAX_TIMEOUT_MS, MIN_HEALTH_INTERVAL_MS,
     MIN_HEALTH_TIMEOUT_MS,

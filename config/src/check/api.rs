@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{Mistakes, at_most, broken, in_range, listen, plain_name};
+use super::rules::{Mistakes, at_most, broken, in_range, listen, plain_name};
 use crate::limits::{MAX_API_HOSTS, MAX_API_RATE, MAX_SOCKET_PATH, MAX_TOKENS};
 use crate::name::wire_name;
 use crate::problem::Problem;

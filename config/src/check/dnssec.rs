@@ -1,6 +1,6 @@
 //! The rules of `[dnssec]`.
 
-use super::{Mistakes, at_most, broken};
+use super::rules::{Mistakes, at_most, broken};
 use crate::limits::MAX_NEGATIVE_ANCHORS;
 use crate::name::wire_name;
 use crate::problem::Problem;

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
+use super::rules::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
 use crate::limits::{
     MAX_FORWARDS, MAX_IN_A_ROW, MAX_PARALLEL, MAX_PROBE_INTERVAL_MS, MAX_TIMEOUT_MS, MAX_UPSTREAMS,
     MAX_WEIGHT, MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
 };
 use crate::name::{NameError, readable, wire_name};
 use crate::problem::Problem;
-use crate::settings::{Config, DEFAULT_GROUP, Forward, Group, Health, Strategy, Upstream};
+use crate::reserved::DEFAULT_GROUP;
+use crate::settings::{Config, Forward, Group, Health, Strategy, Upstream};
 use crate::views::group_of;
 
 impl Forward {

@@ -1,6 +1,6 @@
 //! The rules of `[hitters]`.
 
-use super::{Mistakes, in_range};
+use super::rules::{Mistakes, in_range};
 use crate::limits::{
     MAX_FLOOD_NAMES, MAX_HITTER_KEYS, MAX_LIMIT_SECONDS, MAX_LOG_SAMPLE, MAX_ZONE_RATE,
     MIN_HITTER_KEYS,

@@ -11,6 +11,7 @@ mod ports;
 mod query_log;
 mod query_sources;
 mod resolving;
+mod rules;
 mod shared;
 mod streams;
 mod synthesis;
@@ -19,46 +20,22 @@ mod transfer;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Display;
-use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 
+pub(crate) use self::rules::Mistake;
+use self::rules::{
+    Checked, Mistakes, at_most, broken, cores, in_range, listen, plain_name, power_of_two,
+};
 use crate::limits::{
-    MAX_BATCH, MAX_CACHE, MAX_CORE, MAX_FRAMES, MAX_HIT_RATE, MAX_MISTAKES, MAX_NAME,
-    MAX_NUMA_NODE, MAX_PORT_BITS, MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING,
-    MAX_SNAPSHOT_SECONDS, MAX_SOCKET_PATH, MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS,
-    MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE, MIN_RING, MIN_SNAPSHOT_SECONDS,
+    MAX_BATCH, MAX_CACHE, MAX_FRAMES, MAX_HIT_RATE, MAX_NUMA_NODE, MAX_PORT_BITS,
+    MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING, MAX_SNAPSHOT_SECONDS, MAX_SOCKET_PATH,
+    MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE,
+    MIN_RING, MIN_SNAPSHOT_SECONDS,
 };
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
 use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, Prefetch, RateLimit};
-
-/// A rule that is broken, and the path of the key that breaks it.
-#[derive(Debug)]
-pub(crate) struct Mistake {
-    pub(crate) key: String,
-    pub(crate) problem: Problem,
-}
-
-/// The result of checking one rule.
-type Checked = Result<(), Mistake>;
-
-/// The rules that are broken, as far as they will be told.
-#[derive(Debug, Default)]
-struct Mistakes(Vec<Mistake>);
-
-impl Mistakes {
-    /// Notes a mistake: of each key the first.
-    fn note(&mut self, checked: Checked) {
-        if let Err(mistake) = checked
-            && self.0.len() < MAX_MISTAKES
-            && !self.0.iter().any(|other| other.key == mistake.key)
-        {
-            self.0.push(mistake);
-        }
-    }
-}
 
 /// Notes the rules of some tables that are broken.
 type Rules = fn(&Config, &mut Mistakes);
@@ -268,86 +245,4 @@ fn control_socket(control: &Control) -> Checked {
         return broken("control.socket", Problem::Empty("the path of a unix socket"));
     }
     at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)
-}
-
-/// An address and a port that can be listened at.
-fn listen(key: &str, listen: Option<SocketAddr>, fix: &'static str) -> Checked {
-    match listen {
-        Some(listen) if listen.port() == 0 => broken(key, Problem::Empty(fix)),
-        Some(listen) if listen.ip().is_multicast() => broken(key, Problem::NotUnicast(listen.ip())),
-        _ => Ok(()),
-    }
-}
-
-/// CPU numbers that exist on some machine, each once.
-fn cores(key: &str, cores: &[usize], found: &mut Mistakes) {
-    for (index, core) in cores.iter().enumerate() {
-        found.note(in_range(&format!("{key}[{index}]"), *core, 0, MAX_CORE));
-    }
-}
-
-/// A short name that the operator chose.
-fn plain_name(key: &str, name: &str) -> Checked {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain) {
-        true => Ok(()),
-        false => broken(key, Problem::PlainName(name.to_owned())),
-    }
-}
-
-fn unicast(key: &str, address: IpAddr) -> Checked {
-    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    if address.is_unspecified() || address.is_multicast() || broadcast {
-        return broken(key, Problem::NotUnicast(address));
-    }
-    Ok(())
-}
-
-fn in_range<T: PartialOrd + Display>(key: &str, value: T, min: T, max: T) -> Checked {
-    // Not a number is in no range.
-    if !(&min..=&max).contains(&&value) {
-        let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
-        return broken(key, Problem::OutOfRange { value, min, max });
-    }
-    Ok(())
-}
-
-fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Checked {
-    in_range(key, value, min, max)?;
-    if !value.is_power_of_two() {
-        // The bounds are powers of two themselves, so the next one is within them.
-        let (value, nearest) = (value.into(), value.next_power_of_two().into());
-        return broken(key, Problem::NoPowerOfTwo { value, nearest });
-    }
-    Ok(())
-}
-
-fn at_most(key: &str, what: &'static str, count: usize, max: usize) -> Checked {
-    if count > max {
-        return broken(key, Problem::TooMany { count, what, max });
-    }
-    Ok(())
-}
-
-/// Whether no earlier entry is the `same` as that at `index`; `path` gives the path of an entry's key.
-fn unlike_earlier<T>(
-    entries: &[T],
-    index: usize,
-    same: impl Fn(&T) -> bool,
-    path: impl Fn(usize) -> String,
-    value: impl Display,
-    fix: &'static str,
-) -> Checked {
-    match entries[..index].iter().position(same) {
-        Some(first) => {
-            let (value, other) = (value.to_string(), path(first));
-            broken(path(index), Problem::Twice { value, other, fix })
-        }
-        None => Ok(()),
-    }
-}
-
-/// Says that the key at the path `key` breaks a rule.
-fn broken(key: impl Into<String>, problem: Problem) -> Checked {
-    Err(Mistake { key: key.into(), problem })
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{Checked, Mistakes, at_most, broken, in_range};
+use super::rules::{Checked, Mistakes, at_most, broken, in_range};
 use crate::files::folder_of;
 use crate::limits::{
     MAX_BLOCKLISTS, MAX_LIST_REFRESH_SECONDS, MAX_REASON, MAX_RPZ, MAX_TTL, MAX_ZONES,

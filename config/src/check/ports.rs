@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use super::rules::{
+    Checked, Mistakes, at_most, broken, in_range, plain_name, unicast, unlike_earlier,
+};
 use super::taps::REPLAY;
-use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unicast, unlike_earlier};
 use crate::device::{device_name, mistaken_for, wrong_mac};
 use crate::limits::{
     MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORTS, MAX_VLANS, MIN_DESCRIPTORS,

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::{Mistakes, at_most, broken, in_range, listen, power_of_two};
+use super::rules::{Mistakes, at_most, broken, in_range, listen, power_of_two};
 use crate::limits::{
     MAX_LOG_DAYS, MAX_LOG_FILE, MAX_LOG_FILES, MAX_LOG_RING, MAX_LOG_ROWS, MAX_LOG_SAMPLE,
     MAX_SOCKET_PATH, MAX_TEXT, MIN_LOG_FILE, MIN_LOG_RING, MIN_LOG_ROWS,

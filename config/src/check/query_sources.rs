@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Checked, Mistakes, at_most, broken, unicast, unlike_earlier};
+use super::rules::{Checked, Mistakes, at_most, broken, unicast, unlike_earlier};
 use crate::limits::{MAX_GATEWAYS, MAX_PORT_QUERY_SOURCES, MAX_QUERY_SOURCES};
 use crate::nearest::nearest;
 use crate::problem::Problem;

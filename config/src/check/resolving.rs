@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{
+use super::rules::{
     Checked, Mistakes, at_most, broken, cores, in_range, power_of_two, unicast, unlike_earlier,
 };
 use crate::limits::{

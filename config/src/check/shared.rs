@@ -1,6 +1,6 @@
 //! The rules of ports that are shared with the kernel: `share_with_kernel` of `[[port]]`.
 
-use super::{Checked, Mistakes, broken};
+use super::rules::{Checked, Mistakes, broken};
 use crate::device::{PciAddress, device_name};
 use crate::limits::MAX_FLOW_RULES;
 use crate::problem::Problem;

@@ -1,6 +1,6 @@
 //! The rules of `[streams]`.
 
-use super::{Mistakes, at_most, broken, cores, in_range, listen, unlike_earlier};
+use super::rules::{Mistakes, at_most, broken, cores, in_range, listen, unlike_earlier};
 use crate::limits::{
     MAX_CONNECTION_QUERIES, MAX_CONNECTIONS, MAX_HTTPS_PATH, MAX_IN_FLIGHT, MAX_LISTENERS,
     MAX_PROXIES, MAX_STREAM_BUFFER, MAX_STREAM_QUERIES, MAX_STREAM_THREADS, MAX_TIMEOUT_MS,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::names::{check_file, check_names, check_text};
-use super::{Checked, Mistakes, at_most, broken, in_range};
+use super::rules::{Checked, Mistakes, at_most, broken, in_range};
 use crate::limits::{
     MAX_DNS64, MAX_EXCLUDED, MAX_REDIRECT_ADDRESSES, MAX_REDIRECT_TTL, MAX_REDIRECTS,
 };

@@ -1,6 +1,6 @@
 //! The rules of the kernel's end of ports: `tap` and `tap_default_route` of `[[port]]`, and `[exceptions]`.
 
-use super::{Checked, Mistakes, broken, in_range, unlike_earlier};
+use super::rules::{Checked, Mistakes, broken, in_range, unlike_earlier};
 use crate::device::device_name;
 use crate::limits::{MAX_EXCEPTION_RATE, MAX_INTERFACE_NAME};
 use crate::problem::Problem;

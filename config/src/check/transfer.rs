@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Checked, Mistakes, at_most, broken, listen, unicast};
+use super::rules::{Checked, Mistakes, at_most, broken, listen, unicast};
 use crate::limits::{MAX_PRIMARIES, MAX_TSIG};
 use crate::name::{readable, wire_name};
 use crate::problem::Problem;

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use super::groups::has_members;
-use super::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
+use super::rules::{Checked, Mistakes, at_most, broken, in_range, plain_name, unlike_earlier};
 use crate::limits::{MAX_CLIENTS, MAX_VIEWS};
 use crate::nearest::nearest;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
+use crate::reserved::DEFAULT_VIEW;
 use crate::settings::{Clients, Config, View};
-use crate::views::{DEFAULT_VIEW, number_of, view_names};
+use crate::views::{number_of, view_names};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     found.note(at_most("view", "views", config.views.len(), MAX_VIEWS));

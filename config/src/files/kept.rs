@@ -106,8 +106,8 @@ fn write_name<'a>(out: &mut String, mut wire: &'a [u8]) -> Result<&'a [u8], fmt:
 
 #[cfg(test)]
 mod tests {
-    use super::super::{read_zone, zone_from};
     use super::*;
+    use crate::files::{read_zone, zone_from};
 
     const ZONE: &str = "\
 $ORIGIN rpz.

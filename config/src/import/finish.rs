@@ -9,7 +9,8 @@ use super::{Import, ImportError};
 use crate::error::ConfigError;
 use crate::limits::MAX_IMPORT_ROUNDS;
 use crate::problem::Problem;
-use crate::settings::{Config, DEFAULT_GROUP};
+use crate::reserved::DEFAULT_GROUP;
+use crate::settings::Config;
 
 /// Addresses for documentation (RFC 5737), which stand for those of the operator.
 const OUR_PLACEHOLDER: &str = "192.0.2.53/24";

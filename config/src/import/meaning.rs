@@ -9,7 +9,7 @@ use crate::limits::MAX_NAME;
 use crate::local::LocalRecord;
 use crate::name::wire_name;
 use crate::prefix::{InterfaceAddress, Prefix};
-use crate::settings::DEFAULT_GROUP;
+use crate::reserved::DEFAULT_GROUP;
 
 /// The note on a setting that many servers have and pmdns has not yet.
 pub(super) const NONE: &str = "pmdns has no counterpart";

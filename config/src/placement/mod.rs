@@ -1,5 +1,6 @@
 //! The line's vocabulary and order, and which core runs which stretch of it.
 
+mod error;
 mod lawful;
 
 use std::fmt;
@@ -7,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-pub use lawful::PlacementError;
+pub use error::PlacementError;
 pub(crate) use lawful::check_placements;
 
 use crate::nearest::nearest;

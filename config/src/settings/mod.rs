@@ -11,6 +11,7 @@ mod answers;
 mod anycast;
 mod api;
 mod cache;
+mod derived;
 mod dnssec;
 mod hitters;
 mod policy;

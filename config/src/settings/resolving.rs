@@ -5,13 +5,10 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::Config;
 use crate::limits::MAX_QUERIES_PER_PORT;
 use crate::pin::Pin;
+use crate::reserved::DEFAULT_GROUP;
 use crate::upstream::{Host, UpstreamAddress};
-
-/// The group of upstreams that name none, which is asked for all names that no `[[forward]]` claims.
-pub const DEFAULT_GROUP: &str = "default";
 
 /// `[slowpath]`
 #[derive(Clone, Debug, Deserialize)]
@@ -125,29 +122,6 @@ impl Upstream {
             (address.to_string(), source, port, group, name, pin, ca_file)
         };
         way(self) == way(other)
-    }
-}
-
-impl Config {
-    /// The shards of the slow path: one for each core that resolves, else one for each of its threads.
-    pub fn slow_path_shards(&self) -> usize {
-        let resolving = self.placements.iter().filter(|placement| placement.resolver);
-        match resolving.map(|placement| placement.cores.len()).sum() {
-            0 => self.slowpath.threads.unwrap_or(1),
-            cores => cores,
-        }
-    }
-
-    /// Which of the ports `upstream` is asked over: an index into `ports`. `None`: the kernel's sockets.
-    pub fn upstream_port(&self, upstream: &Upstream) -> Option<usize> {
-        let name = upstream.port.as_ref()?;
-        self.ports.iter().position(|port| port.name == *name)
-    }
-
-    /// How a group of upstreams is asked.
-    pub fn strategy_of(&self, group: &str) -> Strategy {
-        let group = self.groups.iter().find(|one| one.name == group);
-        group.map(|group| group.strategy).unwrap_or_default()
     }
 }
 

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod book;
+mod crates;
 mod files;
 mod imports;
 mod markdown;
+mod paths;
 mod tidy;

@@ -1,4 +1,4 @@
-//! What every file of the tree keeps to: its length, the length of its lines, its ends, and links that lead somewhere.
+//! What every file of the tree keeps to: its length, the length of its lines, its ends, paths, and links that lead somewhere.
 
 use std::fs;
 
@@ -51,6 +51,17 @@ fn lines_end_where_they_end() {
         }
     }
     none("untidy", wrong);
+}
+
+#[test]
+fn paths_go_up_by_one_module() {
+    let twice = ["super"; 2].join("::");
+    let mut wrong = Vec::new();
+    for file in files().iter().filter(|file| file.is(&["rs"])) {
+        let lines = file.lines().filter(|(_, line)| line.contains(&twice));
+        wrong.extend(lines.map(|(number, _)| format!("{}:{number}", file.name)));
+    }
+    none("begin at the crate", wrong);
 }
 
 /// Of pages outside the book; those in it have their own test (`book.rs`).

@@ -1,16 +1,13 @@
 //! RX interrupts: how packets wake a core that sleeps.
 
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::Arc;
-use std::{mem, ptr};
 
-use dpdk_sys::{DPDK_INTR_ADD, DPDK_INTR_REMOVE, rte_epoll_event};
+use dpdk_sys::{DPDK_INTR_ADD, DPDK_INTR_REMOVE};
 
 use super::started::Started;
 use crate::Sleeper;
-
-/// Queues that are acknowledged at once. Further ones follow at the next sleep.
-const MAX_EVENTS: c_int = 8;
 
 /// The interrupt of an RX queue, and what it wakes.
 pub(super) struct Interrupt {
@@ -75,13 +72,4 @@ fn arm(id: u16, queue: u16) -> c_int {
 fn disarm(id: u16, queue: u16) {
     // SAFETY: as above. An interrupt too many does no harm.
     let _best_effort = unsafe { dpdk_sys::rte_eth_dev_rx_intr_disable(id, queue) };
-}
-
-/// Takes note of the interrupts that have come, so that later ones are told of.
-pub(crate) fn acknowledge(sleeper: &Sleeper) {
-    // SAFETY: the struct is numbers and nullable pointers.
-    let mut events: [rte_epoll_event; MAX_EVENTS as usize] = unsafe { mem::zeroed() };
-    // SAFETY: there is room for so many events. Only `control` adds files, as this function needs them.
-    let _best_effort =
-        unsafe { dpdk_sys::rte_epoll_wait(sleeper.fd(), events.as_mut_ptr(), MAX_EVENTS, 0) };
 }

@@ -58,10 +58,12 @@
 
 mod advice;
 mod eal;
+mod events;
 mod hear;
 mod interrupts;
 mod isolation;
 mod log;
+mod mbuf;
 mod mempool;
 mod port;
 mod queue;
@@ -74,17 +76,17 @@ mod started;
 mod thread;
 mod vhost;
 
-pub(crate) use interrupts::acknowledge;
 use std::ffi::{CStr, c_int};
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
-use std::ptr::NonNull;
 
 use dpdk_sys::rte_mbuf;
 use pmdns_config::narrow::to_u32;
 
 pub use advice::EalError;
 pub use eal::{Eal, arguments};
+pub(crate) use events::acknowledge;
+pub(crate) use mbuf::free;
 pub use mempool::{Mempool, PoolError};
 pub use port::{ClosedPort, PortError};
 #[cfg(feature = "rte-ring")]
@@ -107,16 +109,6 @@ pub fn driver_folder() -> PathBuf {
     PathBuf::from(
         CStr::from_bytes_until_nul(path).unwrap_or_default().to_string_lossy().into_owned(),
     )
-}
-
-/// Gives an mbuf back to its pool.
-///
-/// # Safety
-/// `handle` must be an mbuf that the caller owns and does not use afterwards.
-#[inline]
-pub(crate) unsafe fn free(handle: NonNull<()>) {
-    // SAFETY: promised by the caller.
-    unsafe { dpdk_sys::shim_mbuf_free(handle.cast::<rte_mbuf>().as_ptr()) };
 }
 
 /// Gives back all mbufs among the frames of a burst at once, and the other frames too.

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::Instance;
+use super::instance::Instance;
 
 /// Commands on the client table.
 #[derive(Subcommand)]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use clap::Subcommand;
 
-use super::{Instance, view_words};
+use super::instance::Instance;
 
 /// Commands on block lists. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
@@ -60,4 +60,9 @@ impl ListCommand {
             Self::Remove { name, instance } => (format!("list remove {name}"), instance, false),
         }
     }
+}
+
+/// Views as words of a request.
+pub fn view_words(views: &[String]) -> String {
+    views.iter().map(|view| format!(" view {view}")).collect()
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use pmdns_control::query_log::Age;
 
-use super::{ConfigFile, Instance};
+use super::instance::{ConfigFile, Instance};
 
 /// Which packets.
 #[derive(Args)]

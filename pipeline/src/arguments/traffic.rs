@@ -4,7 +4,7 @@ use clap::Args;
 use pmdns_control::query_log::Age;
 use pmdns_control::{Hitter, Window};
 
-use super::Instance;
+use super::instance::Instance;
 
 /// Heavy hitters.
 #[derive(Args)]

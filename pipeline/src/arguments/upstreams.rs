@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;
 
-use super::Instance;
+use super::instance::Instance;
 
 /// Commands on upstreams. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]

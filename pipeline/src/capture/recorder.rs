@@ -257,6 +257,10 @@ impl Observer for Recorder {
         }
     }
 
+    fn watches_stations(&self) -> bool {
+        true
+    }
+
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed) || self.ring.is_abandoned()
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pmdns_stages::policy::ListNumber;
 use serde::{Deserialize, Serialize};
 
-use super::report::Named;
+use super::named::Named;
 use crate::answers::Answers;
 
 /// Answers over all data cores, each counted once in each table.

@@ -5,11 +5,12 @@ use pmdns_streams::counters::{StreamReport, StreamSnapshot};
 
 use super::answers::{AnswerReport, ListReport};
 use super::distribution::{LatencyReport, RingReport, Times};
+use super::named::{Named, by_name};
 use super::next_hops::NextHopReport;
 use super::process::ProcessReport;
 use super::report::{
-    FrameReport, LinkReport, Named, PortReport, Report, StageReport, TapReport, Totals,
-    UpstreamReport, WorkerReport, by_name,
+    FrameReport, LinkReport, PortReport, Report, StageReport, TapReport, Totals, UpstreamReport,
+    WorkerReport,
 };
 use crate::admission::ConnectionReport;
 use crate::clients::ClientSnapshot;

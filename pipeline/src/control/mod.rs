@@ -10,6 +10,7 @@ pub mod distribution;
 mod fixture;
 pub mod jobs;
 pub mod metrics;
+mod named;
 pub mod next_hops;
 pub mod print;
 pub mod process;

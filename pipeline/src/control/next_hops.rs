@@ -5,7 +5,7 @@ use std::time::Duration;
 use pmdns_stages::next_hop::{HopReport, HopState, HopTable};
 use serde::{Deserialize, Serialize};
 
-use super::report::{Named, by_name};
+use super::named::{Named, by_name};
 use crate::ports::mac_text;
 
 /// A next hop.

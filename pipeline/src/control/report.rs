@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use pmdns_config::StageName;
 use pmdns_nics::Nic;
-use pmdns_nics::counters::Counted;
 use pmdns_stages::Step;
 use pmdns_streams::counters::StreamReport;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{AnswerReport, ListReport};
 use super::distribution::{LatencyReport, RingReport};
+pub use super::named::Named;
+use super::named::by_name;
 use super::next_hops::NextHopReport;
 use super::process::ProcessReport;
 pub use super::totals::Totals;
@@ -37,14 +38,6 @@ use crate::transfer::ZoneReport;
 /// The driver's work before the first stage and after the last one, reported like stations.
 const RECEIVE: &str = "receive";
 const TRANSMIT: &str = "transmit";
-
-/// Counters by name.
-pub type Named = BTreeMap<String, u64>;
-
-/// A table of counters by name.
-pub(super) fn by_name<const N: usize>(counted: [Counted; N]) -> Named {
-    counted.map(|one| (one.name.to_owned(), one.value)).into()
-}
 
 /// All counters. `pmdns stats --json` prints its JSON form, which docs/counters.md describes. Fields that an older
 /// instance does not send are read as zero.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use pmdns_config::Idle;
 
+use super::facts::Facts;
+use super::finding::Finding;
 use super::tree::{list, named};
-use super::{Facts, Finding};
 
 /// The longest that a CPU may take to wake up, in microseconds.
 const MAX_WAKE_UP_US: usize = 20;

@@ -3,7 +3,8 @@
 use pmdns_config::PciAddress;
 use pmdns_nics::device;
 
-use super::{Facts, Finding};
+use super::facts::Facts;
+use super::finding::Finding;
 
 /// With an IOMMU a device reaches the memory it is given, and no other.
 pub(super) fn iommu(facts: &Facts<'_>) -> Vec<Finding> {

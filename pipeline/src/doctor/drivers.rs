@@ -9,8 +9,9 @@ use std::path::Path;
 use pmdns_config::{PciAddress, device_name};
 use serde::Deserialize;
 
+use super::facts::{Dpdk, Facts};
+use super::finding::Finding;
 use super::tree::Tree;
-use super::{Dpdk, Facts, Finding};
 
 /// The beginning of a driver's line in its library.
 const MARK: &[u8] = b"PMD_INFO_STRING= ";

@@ -2,8 +2,9 @@
 
 use pmdns_config::{ByteSize, Pages};
 
+use super::facts::Facts;
+use super::finding::Finding;
 use super::system::limit;
-use super::{Facts, Finding};
 
 /// The capability that lifts the limit on locked memory (capabilities(7), `CAP_IPC_LOCK`).
 const IPC_LOCK: u64 = 1 << 14;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, Endpoint, Host, Protocol, Upstream};
 
-use super::{Facts, Finding};
+use super::facts::Facts;
+use super::finding::Finding;
 use crate::machine;
 
 /// How long an upstream may take; it is asked this many times.

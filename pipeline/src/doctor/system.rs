@@ -1,6 +1,7 @@
 //! Checks of the kernel, the clock and the limits of the process.
 
-use super::{Facts, Finding};
+use super::facts::Facts;
+use super::finding::Finding;
 use crate::slowpath::descriptor_limit;
 
 /// The oldest kernel that DPDK 22.11 supports (its system requirements).

@@ -10,7 +10,7 @@ use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Batch, Step, Tick};
 
 use super::counters::HitterCounters;
-use crate::observe::{Departure, Observer, Sent};
+use crate::observe::{Observer, Sent};
 use crate::query_log::record::{Cell, Facts, Source, push};
 use crate::query_log::recorder::{Sample, source_of};
 use crate::ring::RingSender;
@@ -40,8 +40,6 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn left(&mut self, _departure: &Departure<'_>) {}
-
     fn leave(&mut self, batch: &Batch, sends: bool, now: Tick) {
         for packet in batch {
             let source = if packet.step == Step::SLOW_PATH {
@@ -61,13 +59,5 @@ impl Observer for Recorder {
         if let Some(facts) = Facts::of_sent(sent) {
             self.note(&facts, sent.layout, sent.frame.bytes());
         }
-    }
-
-    fn watches_stations(&self) -> bool {
-        false
-    }
-
-    fn has_ended(&self) -> bool {
-        false
     }
 }

@@ -62,8 +62,8 @@ pub struct Sent<'f> {
 
 /// An observer of packets on one core. It runs there, so it must not allocate, lock, log, or call the kernel.
 pub trait Observer: Send {
-    /// A packet has left a station of this core.
-    fn left(&mut self, departure: &Departure<'_>);
+    /// A packet has left a station of this core. It is told to observers that watch stations.
+    fn left(&mut self, _departure: &Departure<'_>) {}
 
     /// An answer of the slow path leaves.
     fn sent(&mut self, sent: &Sent<'_>);
@@ -73,11 +73,13 @@ pub trait Observer: Send {
 
     /// Whether it wants to see packets leave single stations. If no observer does, stations run as without observers.
     fn watches_stations(&self) -> bool {
-        true
+        false
     }
 
     /// Whether it is to be given back. Asked every 10 ms.
-    fn has_ended(&self) -> bool;
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 type Lent = Box<dyn Observer>;

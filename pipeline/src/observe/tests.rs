@@ -34,6 +34,10 @@ impl Observer for Notes {
         self.note(None, sent.frame.bytes().len().to_string());
     }
 
+    fn watches_stations(&self) -> bool {
+        true
+    }
+
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }

@@ -1,27 +1,13 @@
 //! Block lists that are added at run time.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{Blocklist, Config, UpstreamAddress};
 use pmdns_control::{ListChange, NewList, Refusal};
 
-use super::{Overlay, Refused, Said};
-
-/// A list that was added. No two have the same name.
-#[derive(Clone, Debug)]
-pub(super) struct ListSaid {
-    name: String,
-    list: Box<Blocklist>,
-}
-
-impl fmt::Display for ListSaid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "list {} added", self.name)?;
-        self.list.url.iter().try_for_each(|url| write!(f, " from {url}"))
-    }
-}
+use super::said::{ListSaid, Said};
+use super::{Overlay, Refused};
 
 impl Overlay {
     /// Whether the list with this file was added at run time.
@@ -119,8 +105,8 @@ fn is_called(file: &Path, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Change;
     use super::*;
+    use crate::overlay::Change;
     use crate::testing::config;
 
     const URL: &str = "https://lists.example/ads.txt";

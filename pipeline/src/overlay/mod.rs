@@ -4,17 +4,16 @@
 //! process. It only makes a configuration: the [`Reloader`](crate::control::reload::Reloader) builds and lends the rest.
 
 mod lists;
+mod said;
 mod upstreams;
 
-use std::fmt::Display;
 use std::path::PathBuf;
 
 use pmdns_config::Config;
 use pmdns_control::answers::RuntimeChange;
 use pmdns_control::{ListChange, Refusal, UpstreamChange};
 
-use lists::ListSaid;
-use upstreams::UpstreamSaid;
+use said::{ListSaid, Said, UpstreamSaid};
 
 /// The most changes that hold at a time.
 pub const MAX_CHANGES: usize = 256;
@@ -36,15 +35,6 @@ pub enum Change {
 pub struct Overlay {
     upstreams: Vec<Said<UpstreamSaid>>,
     lists: Vec<Said<ListSaid>>,
-}
-
-/// One of them.
-#[derive(Clone, Debug)]
-struct Said<T> {
-    what: T,
-    by: String,
-    /// Seconds since 1970.
-    since: u64,
 }
 
 /// A change that can be made.
@@ -119,12 +109,5 @@ impl Overlay {
 
     fn count(&self) -> usize {
         self.upstreams.len() + self.lists.len()
-    }
-}
-
-impl<T: Display> Said<T> {
-    fn told(&self) -> RuntimeChange {
-        let Self { what, by, since } = self;
-        RuntimeChange { change: what.to_string(), by: by.clone(), since: *since }
     }
 }

@@ -1,46 +1,10 @@
 //! Upstreams that are added, removed and drained at run time, or get another weight.
 
-use std::fmt;
-
 use pmdns_config::{Config, DEFAULT_GROUP, Strategy, Upstream, UpstreamAddress};
 use pmdns_control::{NewUpstream, Refusal, UpstreamChange, UpstreamState};
 
-use super::{Overlay, Refused, Said};
-
-/// The changes of the upstream at an address. No two have the same address.
-#[derive(Clone, Debug)]
-pub(super) struct UpstreamSaid {
-    address: UpstreamAddress,
-    presence: Presence,
-    is_drained: bool,
-    /// `None`: as the file says.
-    weight: Option<u32>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Presence {
-    /// As the file says.
-    AsInFile,
-    /// It is none of the file, and in this group.
-    Added(String),
-    /// It is one of the file.
-    Removed,
-}
-
-impl fmt::Display for UpstreamSaid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "upstream {}", self.address)?;
-        let mut parts = Vec::new();
-        match &self.presence {
-            Presence::AsInFile => {}
-            Presence::Added(group) => parts.push(format!("added to group {group}")),
-            Presence::Removed => parts.push("removed".to_owned()),
-        }
-        parts.extend(self.is_drained.then(|| "drained".to_owned()));
-        parts.extend(self.weight.map(|weight| format!("weight {weight}")));
-        write!(f, " {}", parts.join(", "))
-    }
-}
+use super::said::{Presence, Said, UpstreamSaid};
+use super::{Overlay, Refused};
 
 impl Overlay {
     /// Takes a change in, and says what it does.
@@ -209,8 +173,8 @@ fn is_same(one: &UpstreamAddress, other: &UpstreamAddress) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Change, MAX_CHANGES};
     use super::*;
+    use crate::overlay::{Change, MAX_CHANGES};
     use crate::testing::config;
     use pmdns_config::Group;
 

@@ -9,7 +9,7 @@ use pmdns_stages::{Answer, Batch, Packet, Reason, Step, Tick};
 
 use super::counters::LogCounters;
 use super::record::{Cell, Facts, Source, push};
-use crate::observe::{Departure, Observer, Sent};
+use crate::observe::{Observer, Sent};
 use crate::ring::RingSender;
 
 /// The log's observer on one core.
@@ -40,8 +40,6 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn left(&mut self, _departure: &Departure<'_>) {}
-
     fn leave(&mut self, batch: &Batch, sends: bool, now: Tick) {
         if self.sample.passes_by(batch.len()) {
             return;
@@ -62,14 +60,6 @@ impl Observer for Recorder {
         if let Some(facts) = Facts::of_sent(sent) {
             self.note(&facts, sent.layout, sent.frame.bytes());
         }
-    }
-
-    fn watches_stations(&self) -> bool {
-        false
-    }
-
-    fn has_ended(&self) -> bool {
-        false
     }
 }
 

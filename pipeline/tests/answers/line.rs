@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::opt::EdnsOption;
-use pmdns::line::{StageParts, Stages};
+use pmdns::line::Stages;
+use pmdns::testing::{BareStages, StageNeeds};
 use pmdns_config::{
     Answers, Block, ClientSubnet, Config, Eviction, Local, LocalRecord, RateLimit, Vlan,
 };
@@ -13,8 +14,7 @@ use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::cookie::Cookies;
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::Ruleset;
-use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::ports::Port;
 use pmdns_stages::testing::{
     self, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, Record, entry_of, frame_of, name_of,
 };
@@ -76,11 +76,9 @@ impl Default for Setup {
 impl Setup {
     pub(crate) fn line(self) -> Line {
         let seed = Seed::new([9; 16]);
-        let (cache, mut writers) = Cache::new(Arena::heap(1 << 17), 1, seed).unwrap();
         let addresses = [IpAddr::from(OUR_IPV4), IpAddr::from(OUR_IPV6)];
         let vlans = Vlans::of(&[Vlan::Untagged, Vlan::Tagged(5), Vlan::Double(5, 6)]);
         let port = Port { checksum_offload: self.offload, vlans, ..Port::new(OUR_MAC, addresses) };
-        let ports: Ports = [port].into();
         let record = LocalRecord {
             name: name_of(LOCAL).into(),
             rtype: 1,
@@ -103,17 +101,10 @@ impl Setup {
         config.answers.max_udp_size = MAX_UDP_SIZE;
         config.prefetch.enabled = self.samples;
         config.cache.eviction = Eviction::Fifo;
-        let (rules, _) = Ruleset::load(&config, seed, 1).unwrap();
-        let stages = Stages::new(StageParts {
-            config: &config,
-            ports,
-            cache: Arc::clone(&cache),
-            rules: Arc::new(rules),
-            clients: None,
-            cookies: self.cookies,
-            ticks_per_second: 1000,
-        });
-        Line { stages, writer: writers.remove(0), cache }
+        let (arena, cookies) = (Arena::heap(1 << 17), self.cookies);
+        let needs = StageNeeds { port, arena, seed, cookies, ticks_per_second: 1000 };
+        let BareStages { stages, cache, writer, .. } = BareStages::new(&config, needs).unwrap();
+        Line { stages, cache, writer }
     }
 }
 

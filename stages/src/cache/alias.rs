@@ -7,7 +7,8 @@ use pmdns_config::narrow::to_u16;
 
 use super::entry::{Entry, Head};
 use super::key::Key;
-use super::reply::{Lifetimes, names_of};
+use super::lifetimes::Lifetimes;
+use super::reply::names_of;
 use crate::wire::dns::{HEADER_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::MAX_NAME;
 use crate::wire::record::{Record, Records, Section, take_labels};

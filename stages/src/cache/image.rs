@@ -3,7 +3,7 @@
 use pmdns_config::narrow::to_u16;
 
 use super::entry::MAX_RECORDS;
-use super::reply::Lifetimes;
+use super::lifetimes::Lifetimes;
 use super::scrub::{Kept, Scrubbed, Synthesis};
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, RECORD_FIXED_LEN, Rcode, rtype};
 use crate::wire::labels::{Cursor, Labels};

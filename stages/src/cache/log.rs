@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(super::super::tests::config(512))]
+        #![proptest_config(crate::cache::tests::config(512))]
 
         #[test]
         fn entries_never_overlap_and_are_whole_until_given_up(

@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use pmdns_config::narrow::{to_u8, to_u16};
 
 use super::key::Key;
-use super::reply::Lifetimes;
+use super::lifetimes::Lifetimes;
 use crate::wire::dns::{HEADER_LEN, RECORD_FIXED_LEN, flag, header, rtype};
 use crate::wire::edns::{OPT_DATA_LEN, OPT_LEN};
 use crate::wire::{be16, be32};

@@ -6,7 +6,7 @@ use super::alias::{expand, write_out};
 use super::entry::{Entry, Head};
 use super::image::POINTER;
 use super::key::Key;
-use super::reply::Lifetimes;
+use super::lifetimes::Lifetimes;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::equal;
 use crate::wire::record::{Record, Records, Section};

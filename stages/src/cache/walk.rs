@@ -100,9 +100,9 @@ mod tests {
     use pmdns_config::Eviction;
     use proptest::prelude::*;
 
-    use super::super::tests::{cache, cache_keeping, entry, hash, read};
-    use super::super::{Cache, Hit, Retention};
     use super::*;
+    use crate::cache::tests::{cache, cache_keeping, entry, hash, read};
+    use crate::cache::{Cache, Hit, Retention};
 
     /// The numbers of the entries that a whole walk of so many steps a slice sees, `meanwhile` between slices.
     fn seen(
@@ -171,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(super::super::tests::config(100))]
+        #![proptest_config(crate::cache::tests::config(100))]
 
         #[test]
         fn whatever_happens_meanwhile_no_entry_is_passed_over(

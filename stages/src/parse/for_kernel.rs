@@ -5,7 +5,7 @@
 
 use pmdns_config::narrow::to_u8;
 
-use super::{IPV6_EXTENSIONS, IPV6_FRAGMENT};
+use super::ip::{IPV6_EXTENSIONS, IPV6_FRAGMENT};
 use crate::packet::Packet;
 use crate::ports::{Port, Ports};
 use crate::step::{Exception, Reason, Step};

@@ -4,6 +4,7 @@
 //! query. An error below DNS is dropped with its reason. An error in DNS gets an rcode.
 
 mod for_kernel;
+mod ip;
 mod plain;
 mod reflectors;
 mod replies;
@@ -19,6 +20,10 @@ use pmdns_config::SubnetPolicy;
 use pmdns_config::narrow::to_u8;
 use pmdns_nics::FRAME_ROOM;
 
+use self::ip::{
+    IPV4_FRAGMENTED, IPV6_EXTENSIONS, IPV6_FRAGMENT, address_at, ipv4_source_is_impossible,
+    ipv6_source_is_impossible,
+};
 use crate::acl::Dropped;
 use crate::cookie::{CookieCounts, Cookies};
 use crate::fixed::FixedAnswers;
@@ -39,18 +44,10 @@ use crate::wire::query::{ParsedQuery, name_len};
 use crate::wire::{be16, field16};
 use crate::{Context, Stage, StageName};
 
-/// First byte of an IPv4 header without options.
-const IPV4_PLAIN: u8 = 0x45;
-/// IPv6 next headers that are extension headers (RFC 8200 section 4, RFC 7045).
-const IPV6_EXTENSIONS: [u8; 7] = [0, 43, 50, 51, 60, 135, 139];
-/// IPv6 fragment header.
-const IPV6_FRAGMENT: u8 = 44;
 /// Where a packet stays whose query is not like nearly all, until it is read.
 const HERE: Step = Step::at(StageName::Parse);
 /// Where a DNS message starts at most: behind two tags, an IPv4 header with all options, and UDP.
 const MAX_DNS: usize = ETHERNET_LEN + 2 * 4 + 60 + UDP_LEN;
-/// More-fragments flag and fragment offset of an IPv4 header.
-const IPV4_FRAGMENTED: u16 = 0x3fff;
 
 /// The first stage.
 #[derive(Clone, Debug)]
@@ -395,12 +392,6 @@ fn first_name_len(packet: &Packet, dns: usize) -> u8 {
     name_len(room.and_then(name::length_in))
 }
 
-/// The address at a constant offset of a header.
-#[inline(always)]
-fn address_at<const N: usize, const HEADER: usize>(header: &[u8; HEADER], at: usize) -> [u8; N] {
-    std::array::from_fn(|index| header[at + index])
-}
-
 /// The kind of a packet of another protocol over IP.
 #[cold]
 fn exception_of(protocol: u8) -> Exception {
@@ -410,21 +401,8 @@ fn exception_of(protocol: u8) -> Exception {
     }
 }
 
-/// Whether no host may send from this address: answering it would reach somebody else, or ourselves.
-#[inline]
-fn ipv4_source_is_impossible(source: [u8; 4], port: &Port) -> bool {
-    // RFC 1122 section 3.2.1.3: this-network, loopback, multicast and limited broadcast.
-    matches!(source[0], 0 | 127 | 224..) || port.is_ours_v4(source)
-}
-
 /// Whether it is a group on this link (RFC 4291 section 2.7).
 #[inline]
 fn is_link_local_group(address: [u8; 16]) -> bool {
     address[0] == 0xff && address[1] & 0xf == 2
-}
-
-/// The same as [`ipv4_source_is_impossible`] for IPv6: unspecified, loopback and multicast (RFC 4291 section 2).
-#[inline]
-fn ipv6_source_is_impossible(source: [u8; 16], port: &Port) -> bool {
-    source[0] == 0xff || (source[..15] == [0; 15] && source[15] <= 1) || port.is_ours_v6(source)
 }

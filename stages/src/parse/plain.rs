@@ -5,9 +5,8 @@
 
 use pmdns_config::narrow::{to_u8, to_u16};
 
-use super::{
-    IPV4_FRAGMENTED, IPV4_PLAIN, Parse, address_at, ipv4_source_is_impossible, reflectors,
-};
+use super::ip::{IPV4_FRAGMENTED, IPV4_PLAIN, address_at, ipv4_source_is_impossible};
+use super::{Parse, reflectors};
 use crate::packet::Packet;
 use crate::ports::Port;
 use crate::step::{Reason, Step};

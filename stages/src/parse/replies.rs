@@ -8,7 +8,7 @@ use std::ops::Range;
 use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::Frame;
 
-use super::{
+use super::ip::{
     IPV4_FRAGMENTED, IPV4_PLAIN, IPV6_EXTENSIONS, IPV6_FRAGMENT, address_at,
     ipv4_source_is_impossible, ipv6_source_is_impossible,
 };

@@ -5,11 +5,13 @@
 
 mod check;
 mod keys;
+mod pieces;
 mod regex;
 mod service;
 
 use std::ops::Range;
 
+use self::pieces::{Head, are_texts, text_len};
 use super::labels::name_end;
 
 /// A part of a record's data.
@@ -50,9 +52,6 @@ enum Field {
     /// Names up to the end.
     Names,
 }
-
-/// A head of so many bytes, and whether a name follows it.
-type Head = (usize, bool);
 
 /// The fields of a type's data; `None`: it is opaque.
 fn fields(rtype: u16, data: &[u8]) -> Option<&'static [Field]> {
@@ -182,19 +181,4 @@ impl Field {
             Self::Head(head) => head(rest),
         }
     }
-}
-
-/// Bytes of the string that `rest` begins with, its length byte among them.
-fn text_len(rest: &[u8]) -> Option<usize> {
-    let len = 1 + usize::from(*rest.first()?);
-    (len <= rest.len()).then_some(len)
-}
-
-/// Whether `rest` consists of strings.
-fn are_texts(mut rest: &[u8]) -> bool {
-    while !rest.is_empty() {
-        let Some(len) = text_len(rest) else { return false };
-        rest = &rest[len..];
-    }
-    true
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Statement;
+use super::statement::Statement;
 use crate::import::meaning::{Forwarder, network};
+use crate::import::source::Origin;
 use crate::limits::MAX_IMPORT_NESTING;
 use crate::prefix::Prefix;
 
@@ -11,7 +12,7 @@ use crate::prefix::Prefix;
 pub(super) type Lists<'s> = BTreeMap<String, &'s Statement>;
 
 /// Networks that an address match list was made into, each allowed or not.
-pub(super) type Clients = Vec<(Prefix, bool, super::Origin)>;
+pub(super) type Clients = Vec<(Prefix, bool, Origin)>;
 
 /// Elements of one list, with those of the lists in it. A list may contain itself.
 const MAX_ELEMENTS: usize = 100_000;
@@ -82,7 +83,7 @@ fn whole_network(word: &str) -> Option<Prefix> {
 /// Gives the clients this access, the others `refused`. What an earlier network covers has no effect.
 pub(super) fn give(clients: Clients, refused: &'static str, forwarder: &mut Forwarder) {
     for (at, (prefix, allowed, origin)) in clients.iter().enumerate() {
-        let covers = |(other, _, _): &(Prefix, bool, super::Origin)| {
+        let covers = |(other, _, _): &(Prefix, bool, Origin)| {
             let ours = format!("{}/{}", prefix.network, other.length);
             other.length <= prefix.length && network(&ours) == Some(*other)
         };

@@ -1,8 +1,8 @@
 //! `dns64 PREFIX { ... }`: AAAA records that are made of A records.
 
-use super::Statement;
 use super::access;
 use super::names::Names;
+use super::statement::Statement;
 use crate::import::draft::{Table, Value};
 use crate::import::meaning::{Forwarder, NONE, network, truth};
 use crate::import::source::Origin;

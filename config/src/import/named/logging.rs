@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Statement;
 use super::names::Names;
+use super::statement::Statement;
 use crate::import::meaning::Forwarder;
 use crate::import::query_log::{ANSWERS, CLIENTS, IDENTITY, TEXT_LOG, VERSION};
 

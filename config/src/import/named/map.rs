@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use super::names::Names;
-use super::{Statement, access, logging, options};
+use super::statement::Statement;
+use super::{access, logging, options};
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, Upstream, plain_name};
 

@@ -6,46 +6,13 @@ mod logging;
 mod map;
 mod names;
 mod options;
+mod statement;
 
+use self::statement::Statement;
 use super::draft::Draft;
 use super::meaning::Forwarder;
-use super::source::{Origin, Place, Sources, Text, shown};
+use super::source::{Origin, Sources, Text, shown};
 use crate::limits::MAX_IMPORT_NESTING;
-
-/// A statement: words, and the statements of its blocks.
-#[derive(Clone, Default)]
-struct Statement {
-    words: Vec<String>,
-    block: Option<Vec<Statement>>,
-    place: Place,
-}
-
-impl Statement {
-    /// The word at this place; empty if there is none.
-    fn word(&self, at: usize) -> &str {
-        self.words.get(at).map_or("", String::as_str)
-    }
-
-    /// The word behind `word`.
-    fn behind(&self, word: &str) -> Option<&str> {
-        let at = self.words.iter().position(|other| other == word)?;
-        self.words.get(at + 1).map(String::as_str)
-    }
-
-    fn block(&self) -> &[Self] {
-        self.block.as_deref().unwrap_or_default()
-    }
-
-    /// The last statement in the block that begins with `word`.
-    fn find(&self, word: &str) -> Option<&Self> {
-        self.block().iter().rfind(|one| one.word(0) == word)
-    }
-
-    fn origin(&self) -> Origin {
-        let block = if self.block.is_some() { " { ... }" } else { "" };
-        Origin::new(self.place, &format!("{}{block}", self.words.join(" ")))
-    }
-}
 
 pub(super) fn import(text: &Text, sources: &mut Sources<'_>) -> Draft {
     let mut forwarder = Forwarder::default();

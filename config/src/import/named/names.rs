@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Statement;
 use super::access::Lists;
+use super::statement::Statement;
 
 /// Statements with names that others refer to.
 pub(super) struct Names<'s> {

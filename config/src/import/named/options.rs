@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Statement;
 use super::map::upstreams;
 use super::names::Names;
+use super::statement::Statement;
 use super::{access, dns64, logging};
 use crate::import::meaning::{Forwarder, NONE, bytes, plain_name, truth};
 use crate::import::query_log::TEXT_LOG;

@@ -1,6 +1,6 @@
 //! The module dns64 and its settings.
 
-use super::{Clause, Setting};
+use super::clause::{Clause, Setting};
 use crate::import::meaning::{Forwarder, NONE, network, truth};
 
 /// The prefix if none is set.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Clause, Setting};
+use super::clause::{Clause, Setting};
 use crate::import::meaning::{Forwarder, NONE, truth};
 use crate::import::query_log::{ANSWERS, CLIENTS, IDENTITY, VERSION};
 

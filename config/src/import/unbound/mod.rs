@@ -1,51 +1,15 @@
 //! unbound.conf: its clauses and settings.
 
+mod clause;
 mod dns64;
 mod dnstap;
 mod server;
 mod zones;
 
+use self::clause::{Clause, Setting};
 use super::draft::Draft;
 use super::meaning::Forwarder;
 use super::source::{Origin, Sources, Text, shown};
-
-/// A setting: `key: value value`.
-pub(super) struct Setting {
-    key: String,
-    values: Vec<String>,
-    origin: Origin,
-}
-
-impl Setting {
-    /// The first value; empty if there is none.
-    fn value(&self) -> &str {
-        self.values.first().map_or("", String::as_str)
-    }
-
-    /// The value at this place.
-    fn nth(&self, at: usize) -> &str {
-        self.values.get(at).map_or("", String::as_str)
-    }
-}
-
-/// A clause, as in `server:`.
-pub(super) struct Clause {
-    name: String,
-    settings: Vec<Setting>,
-    origin: Origin,
-}
-
-impl Clause {
-    /// The settings of a key.
-    fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Setting> {
-        self.settings.iter().filter(move |setting| setting.key == key)
-    }
-
-    /// The last value of a key.
-    fn last(&self, key: &str) -> Option<&str> {
-        self.settings.iter().rfind(|setting| setting.key == key).map(Setting::value)
-    }
-}
 
 /// The names of clauses.
 const CLAUSES: [&str; 13] = [

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use super::{Clause, Setting};
+use super::clause::{Clause, Setting};
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, bytes, network, truth};
 use crate::import::query_log::TEXT_LOG;

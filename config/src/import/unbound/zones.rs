@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+use super::clause::{Clause, Setting};
 use super::server::{of_all_upstreams, server};
-use super::{Clause, Setting};
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, Upstream, network, plain_name, truth};
 use crate::import::source::Origin;

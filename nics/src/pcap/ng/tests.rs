@@ -4,8 +4,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::super::{Capture, PcapError, Record};
 use super::*;
+use crate::pcap::{Capture, PcapError, Record};
 
 fn parse(bytes: &[u8]) -> Result<Capture, PcapError> {
     Capture::parse(Path::new("test.pcapng"), bytes.to_vec())

@@ -11,6 +11,9 @@ use crate::{Refusal, Reply};
 /// How long the main thread may take for what it knows.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long it may take for a reload or a purge.
+pub(super) const WORK_PATIENCE: Duration = Duration::from_secs(300);
+
 /// An answer to a call.
 pub(super) struct Answer(pub(super) Reply);
 

@@ -10,8 +10,10 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::MAX_BODY;
 use super::problem::Problem;
+
+/// The most bytes of a request's body: a thousand entries with long names.
+pub const MAX_BODY: usize = 1 << 20;
 
 /// How long a body may take to come.
 const BODY_PATIENCE: Duration = Duration::from_secs(5);

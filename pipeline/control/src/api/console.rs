@@ -71,9 +71,8 @@ mod tests {
 
     use super::*;
     use crate::Door;
-    use crate::api::answer::PATIENCE;
+    use crate::api::answer::{PATIENCE, WORK_PATIENCE};
     use crate::api::explain::{LOG_PATIENCE, LOOKUP_PATIENCE};
-    use crate::api::routes::WORK_PATIENCE;
     use crate::api::{Guard, Peer, Rate, Tokens, respond};
 
     const LOCAL: Peer = Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));

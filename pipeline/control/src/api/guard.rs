@@ -14,11 +14,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use pmdns_config::Role;
 
+use super::body::MAX_BODY;
+use super::console;
 use super::host::is_ours;
 use super::limit::{Limit, Rate};
 use super::problem::Problem;
 use super::tokens::Tokens;
-use super::{MAX_BODY, console};
 
 /// Wrong tokens that one address may show in a second; twice as many at once.
 const WRONG_TOKENS: Rate = Rate(5);

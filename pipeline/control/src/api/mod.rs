@@ -32,14 +32,12 @@ use tower::ServiceExt as _;
 use crate::Door;
 
 pub use axum::Router;
+pub use body::MAX_BODY;
 pub use guard::{Guard, Peer};
 pub use limit::Rate;
 pub use problem::Problem;
 pub use routes::description;
 pub use tokens::{Tokens, TokensError};
-
-/// The most bytes of a request's body: a thousand entries with long names.
-pub const MAX_BODY: usize = 1 << 20;
 
 /// The API behind `guard`, whose calls go through `door`, and the web console if it is wanted. Every request needs a
 /// [`Peer`] among its extensions.

@@ -1,7 +1,5 @@
 //! The routes: each makes one call.
 
-use std::time::Duration;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -13,7 +11,7 @@ use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals, wrong};
+use super::answer::{Answer, PATIENCE, Refusals, WORK_PATIENCE, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use super::{explain, hitters, lists, node, upstreams};
@@ -26,8 +24,6 @@ use crate::{
     Call, ClientChange, Door, EntryRequest, Page, PurgeOrder, RecordChoice, RecordRequest, Reply,
 };
 
-/// How long it may take for a reload or a purge.
-pub(super) const WORK_PATIENCE: Duration = Duration::from_secs(300);
 /// The most entries or records of one request.
 const MAX_ADDED: usize = 1000;
 /// The most changes of clients of one request.

@@ -5,10 +5,9 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals};
+use super::answer::{Answer, PATIENCE, Refusals, WORK_PATIENCE};
 use super::body::{Json, Part};
 use super::guard::By;
-use super::routes::WORK_PATIENCE;
 use crate::answers::{Done, Upstreams};
 use crate::{Call, Door, NewUpstream, UpstreamChange, UpstreamState};
 

@@ -20,6 +20,7 @@ pub(crate) mod port_replies;
 pub(crate) mod query;
 pub(crate) mod replies;
 pub(crate) mod retry;
+mod route;
 mod tcp_queries;
 mod turns;
 pub(crate) mod udp_batch;
@@ -27,7 +28,6 @@ mod udp_queries;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,20 +50,8 @@ use network::{Network, Timer};
 use peers::Peers;
 use port_replies::BelievedErrors;
 use query::Proof;
+pub use route::Route;
 use udp_batch::UdpQuery;
-
-/// The addresses of a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Index of the upstream.
-    pub upstream: usize,
-    /// The upstream's.
-    pub to: SocketAddr,
-    /// Ours, if the operator chose one.
-    pub from: Option<IpAddr>,
-    /// The port that the queries leave by; `None`: by a socket of the kernel.
-    pub port: Option<usize>,
-}
 
 /// The upstreams of one thread, and its queries to them.
 pub struct Upstreams {

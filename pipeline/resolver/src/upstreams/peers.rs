@@ -16,7 +16,6 @@ use crate::questions::plan::{self, Attempt, Plan};
 use crate::questions::question::Question;
 use crate::roster::{Roster, Slot};
 use crate::settings::Settings;
-use crate::upstreams::Route;
 use crate::upstreams::capabilities::Capabilities;
 use crate::upstreams::connection::TcpQuery;
 use crate::upstreams::cookies::{CookieSecret, Learnt, Sent, Shown};
@@ -25,6 +24,7 @@ use crate::upstreams::health::Health;
 use crate::upstreams::medium::Medium;
 use crate::upstreams::query::ReplyKind;
 use crate::upstreams::retry::RetryTimeout;
+use crate::upstreams::route::Route;
 
 /// The upstreams, by slot.
 pub(crate) struct Peers {

@@ -1,7 +1,5 @@
 //! Where the API is asked: opened before privileges are dropped, served after.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,12 +13,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use socket2::{Domain, Socket, Type};
 
 use super::server::{BOUNDS, Serving, serve};
 use super::{ApiError, ApiServer};
 use crate::control::socket::ControlSocket;
-use crate::service::Service;
+use crate::service::{Service, listen};
 
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 128;
@@ -49,9 +46,9 @@ impl ApiListener {
             return Ok(None);
         }
         let tokens = super::load(&config.tokens)?;
-        let tcp = api
-            .listen
-            .map(|address| listen(address).map_err(|source| ApiError::Listen { address, source }));
+        let tcp = api.listen.map(|address| {
+            listen(address, BACKLOG).map_err(|source| ApiError::Listen { address, source })
+        });
         let unix = api.socket.as_deref().map(|path| {
             ControlSocket::open_at("api.socket", path, config.control.group.as_deref())
         });
@@ -79,16 +76,6 @@ impl ApiListener {
         let service = Service::start("api", core, BOUNDS, |gate| serve(serving, router, gate));
         Ok(ApiServer { asked, guard, service: service.map_err(ApiError::Thread)? })
     }
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // As in the standard library: a restart need not wait for connections of the previous process.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
 }
 
 /// The certificate, and what it is served with.

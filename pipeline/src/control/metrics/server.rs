@@ -16,7 +16,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -25,7 +24,7 @@ use super::plain::wants_openmetrics;
 use super::{encode, plain};
 use crate::admission::{Bounds, ConnectionSnapshot, Gate, Pass, peer_of};
 use crate::control::report::Report;
-use crate::service::Service;
+use crate::service::{Service, listen};
 
 /// Connections at a time, in all and of one address.
 const BOUNDS: Bounds = Bounds { places: 64, per_peer: 16, grace: Duration::from_secs(1) };
@@ -84,7 +83,7 @@ impl MetricsListener {
     /// Listens at `address`. Clients that connect wait until it is served.
     pub fn bind(address: SocketAddr) -> Result<Self, MetricsError> {
         let listener =
-            listen(address).map_err(|source| MetricsError::Listen { address, source })?;
+            listen(address, BACKLOG).map_err(|source| MetricsError::Listen { address, source })?;
         Ok(Self { listener })
     }
 
@@ -117,16 +116,6 @@ impl MetricsServer {
     pub fn counters(&self) -> ConnectionSnapshot {
         self.service.counters()
     }
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // As in the standard library: a restart need not wait for connections of the previous process.
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
 }
 
 /// Accepts connections, for ever.

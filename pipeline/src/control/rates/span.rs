@@ -3,7 +3,7 @@
 use pmdns_nics::counters::Counted;
 use std::cmp::Reverse;
 
-use super::{CoreLoad, DropRate, PortRate, RingLoad, StageRate, UpstreamRate};
+use super::rows::{CoreLoad, DropRate, PortRate, RingLoad, StageRate, UpstreamRate};
 use crate::control::distribution::{RingReport, Times};
 use crate::control::report::{Named, PortReport, Report, StageReport, WorkerReport};
 use crate::slowpath::UpstreamSnapshot;

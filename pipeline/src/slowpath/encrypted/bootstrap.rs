@@ -12,8 +12,8 @@ use domain::rdata::{A, Aaaa};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-use super::super::kernel;
-use super::super::random::random;
+use crate::slowpath::kernel;
+use crate::slowpath::random::random;
 
 /// How long one resolver may take.
 const PATIENCE: Duration = Duration::from_secs(1);

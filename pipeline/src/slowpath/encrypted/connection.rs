@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use pmdns_config::{Host, Protocol};
 use rustls::pki_types::ServerName;
@@ -14,19 +14,8 @@ use tokio_rustls::client::TlsStream;
 use super::doh::Doh;
 use super::doq::Doq;
 use super::dot::Dot;
+use super::query::QueryFailure;
 use super::trust::{Settings, alpn};
-
-/// The longest message there is (RFC 1035 section 4.2.2).
-pub(super) const MAX_MESSAGE: usize = 65_535;
-
-/// Why a query got no reply.
-#[derive(Debug)]
-pub(super) enum QueryFailure {
-    /// The server refused this query; the connection stays open.
-    Refused(io::Error),
-    /// The connection has ended, or cannot be used any more.
-    Ended(io::Error),
-}
 
 /// A connection.
 pub(super) struct EncryptedConnection {
@@ -105,9 +94,4 @@ async fn tls(settings: &Settings, to: SocketAddr) -> io::Result<TlsStream<TcpStr
         return Err(io::Error::other("the server does not offer HTTP/2 (ALPN h2)"));
     }
     Ok(stream)
-}
-
-/// The configured source address; otherwise the unspecified address, with which the kernel chooses.
-pub(super) fn source(settings: &Settings, to: SocketAddr) -> IpAddr {
-    settings.source.unwrap_or_else(|| super::super::kernel::unspecified(to))
 }

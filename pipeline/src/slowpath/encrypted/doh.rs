@@ -13,7 +13,7 @@ use pmdns_config::Host;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::connection::{MAX_MESSAGE, QueryFailure};
+use super::query::{MAX_MESSAGE, QueryFailure};
 use super::trust::Settings;
 
 /// The media type of queries and replies (RFC 8484 section 6).

@@ -1,7 +1,7 @@
 //! DNS over QUIC (RFC 9250): each query on a stream of its own.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use pmdns_config::narrow::to_u16;
@@ -11,8 +11,9 @@ use quinn::{
     VarInt,
 };
 
-use super::connection::{MAX_MESSAGE, QueryFailure, source};
+use super::query::{MAX_MESSAGE, QueryFailure};
 use super::trust::Settings;
+use crate::slowpath::kernel;
 
 /// Bytes of the length before a message (section 4.2).
 const LENGTH_LEN: usize = 2;
@@ -105,4 +106,9 @@ impl Drop for Exchange {
             let _ = self.receive.stop(REQUEST_CANCELLED);
         }
     }
+}
+
+/// The configured source address; otherwise the unspecified address, with which the kernel chooses.
+fn source(settings: &Settings, to: SocketAddr) -> IpAddr {
+    settings.source.unwrap_or_else(|| kernel::unspecified(to))
 }

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use super::connection::QueryFailure;
+use super::query::QueryFailure;
 
 /// The most messages that wait to be written. A query beyond that waits for room.
 const QUEUE: usize = 64;

@@ -17,6 +17,7 @@ mod doh;
 mod doq;
 mod dot;
 mod peer;
+mod query;
 mod trust;
 
 use std::io;

@@ -14,7 +14,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::bootstrap;
-use super::connection::{EncryptedConnection, QueryFailure};
+use super::connection::EncryptedConnection;
+use super::query::QueryFailure;
 use super::trust::Settings;
 use pmdns_nics::counters::count;
 use pmdns_resolver::UpstreamCounters;

@@ -1,6 +1,6 @@
 //! Data that is more than names, numbers and strings.
 
-use super::{Head, text_len};
+use super::pieces::{Head, text_len};
 use crate::wire::{be16, be32};
 
 /// Bytes of a bitmap with a bit for each port of a protocol.

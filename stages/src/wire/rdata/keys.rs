@@ -1,6 +1,6 @@
 //! Keys, signatures' companions and digests.
 
-use super::Head;
+use super::pieces::Head;
 
 /// The flags of a KEY record that has no key (RFC 2535 section 3.1.2).
 const NO_KEY: u8 = 0xc0;

@@ -1,6 +1,6 @@
 //! The parameters of SVCB and HTTPS records (RFC 9460, RFC 9461).
 
-use super::are_texts;
+use super::pieces::are_texts;
 use crate::wire::be16;
 
 /// Parameters, at most; there are ten known ones.

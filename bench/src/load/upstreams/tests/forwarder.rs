@@ -6,11 +6,11 @@ use pmdns_nics::{HeapPool, MAX_BURST, Queues, memory};
 use pmdns_stages::wire::ip::{seal_ipv4, turn_round};
 use pmdns_stages::wire::{be16, put16};
 
-use super::super::*;
 use crate::load::generator::Generator;
 use crate::load::path::{HEADERS, tests::path};
 use crate::load::tally::Tally;
 use crate::load::tests::{NAMES, parts_over, zone};
+use crate::load::upstreams::*;
 
 const UPSTREAM: [u8; 4] = [10, 77, 0, 9];
 const QUERY_SOURCE: [u8; 4] = [10, 77, 0, 60];

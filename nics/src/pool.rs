@@ -1,0 +1,44 @@
+//! Where fresh frames come from, whichever driver has them.
+
+use crate::frame::Frame;
+use crate::heap::HeapPool;
+
+/// Where fresh frames come from. Cloning it gives another handle to the same pool.
+#[derive(Clone)]
+pub enum FramePool {
+    /// Heap memory.
+    Heap(HeapPool),
+    /// An `rte_mempool`.
+    #[cfg(feature = "dpdk")]
+    Dpdk(crate::dpdk::Mempool),
+}
+
+impl FramePool {
+    /// A fresh frame of length zero; `None` when all are in use.
+    #[inline]
+    pub fn take(&self) -> Option<Frame> {
+        match self {
+            Self::Heap(pool) => pool.take(),
+            #[cfg(feature = "dpdk")]
+            Self::Dpdk(pool) => pool.take(),
+        }
+    }
+
+    /// Frames that somebody holds, those that wait in RX queues among them.
+    pub fn in_use(&self) -> usize {
+        match self {
+            Self::Heap(pool) => pool.in_use(),
+            #[cfg(feature = "dpdk")]
+            Self::Dpdk(pool) => pool.in_use(),
+        }
+    }
+
+    /// Frames in all.
+    pub fn capacity(&self) -> usize {
+        match self {
+            Self::Heap(pool) => pool.capacity(),
+            #[cfg(feature = "dpdk")]
+            Self::Dpdk(pool) => pool.capacity(),
+        }
+    }
+}
