@@ -79,8 +79,8 @@ pub enum PlacementError {
     },
     /// The line breaks off.
     #[error(
-        "is the last placement and ends with {ends}, so no placement runs {missing}; \
-         let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
+        "is the last placement and ends with {ends}, so no placement runs {missing}. \
+         Let it end with `encode` (stages = \"{fix}\") or add a placement for \"{missing}\""
     )]
     Unfinished {
         /// Where the last stretch ends.
