@@ -50,6 +50,7 @@ mod orders;
 mod outages;
 #[path = "../slowpath/prefetch.rs"]
 mod prefetch;
+mod queues;
 #[path = "../slowpath/relayed.rs"]
 mod relayed;
 #[expect(dead_code, reason = "the tests of `kernel/` use more of it")]
@@ -72,3 +73,4 @@ mod subnets;
 mod suspicion;
 #[path = "../slowpath/views.rs"]
 mod views;
+mod wired;

@@ -23,6 +23,8 @@ const IDLE: Duration = Duration::from_secs(14);
 const SOON: Duration = Duration::from_millis(300);
 /// The longest `timeout_ms` of a server.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(800);
+/// In this time nothing falls due, and what is in rings gets on.
+const MOMENT: Duration = Duration::from_micros(20);
 /// Turns that a worker takes in a step of the calm at most: it spins.
 const CALM_TURNS: usize = 1_000;
 
@@ -217,6 +219,8 @@ impl History {
         self.dump = Some(Dump::begin(&mut self.line));
         self.pass(Duration::from_millis(400), Duration::from_millis(20))?;
         self.look_at_dump()?;
+        // A next hop may have been asked just now.
+        self.pass(MOMENT, MOMENT / 20)?;
         check_quiet(self)
     }
 }

@@ -185,7 +185,7 @@ impl History {
 
     fn take_answers(&mut self) -> Result<(), String> {
         let (now, promise) = (self.line.now(), self.promise());
-        let mut frames = self.line.sent().into_iter();
+        let mut frames = self.line.sent(&mut self.internet).into_iter();
         frames.try_for_each(|frame| self.clients.take(&frame, now, &promise))
     }
 

@@ -98,6 +98,7 @@ impl Start {
                 [128, 256, 1024][chance.below(3)]
             },
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
+            port_queries: usize::MAX,
             date: stepping::DATE,
         };
         Self {

@@ -59,12 +59,7 @@ impl History {
             }
             2 => {
                 let seconds = 1 + self.chance.below(60) as u32;
-                // An answer may lie in a ring over several jumps.
-                self.jump = (self.jumped() + seconds, self.turns);
-                self.line.time.advance(Duration::from_secs(seconds.into()));
-                self.internet.now = self.line.now();
-                self.internet.lose_all_under_way();
-                self.note(format_args!("the clock jumps"));
+                self.jump_ahead(seconds);
             }
             3 => {
                 self.kept = std::iter::from_fn(|| self.line.rig.pool.take()).collect();
@@ -75,6 +70,17 @@ impl History {
                 self.internet.has_sockets = true;
             }
         }
+    }
+
+    /// The machine sleeps for so long.
+    fn jump_ahead(&mut self, seconds: u32) {
+        self.take_in_replies();
+        // An answer may lie in a ring over several jumps.
+        self.jump = (self.jumped() + seconds, self.turns);
+        self.line.time.advance(Duration::from_secs(seconds.into()));
+        self.internet.now = self.line.now();
+        self.internet.lose_all_under_way();
+        self.note(format_args!("the clock jumps"));
     }
 
     fn give_an_order(&mut self) {

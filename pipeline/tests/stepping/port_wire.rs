@@ -1,5 +1,7 @@
 //! A link for queries over a port: the real driver writes and reads frames, which become datagrams of the test's network. The far
 //! end answers for the addresses of all next hops, as hosts would.
+//!
+//! If the driver has rings of an engine, they stay, and [`super::link`] has the far end. If not, it gets rings that end here.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,17 +24,19 @@ use pmdns_stages::wire::{be16, ip, put16};
 use pmdns_stages::{Stage as _, Step};
 
 /// The hardware address of all next hops.
-const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
+pub(crate) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
 /// Slots of each ring.
 const SLOTS: usize = 4096;
 
-/// The driver, and the ends of its rings that data cores would have.
+/// The ends of the driver's rings that data cores would have.
+type Rings = (RingReceiver<Frame>, RingSender<Packet>);
+
+/// The driver, and the ends of its rings if there are no data cores.
 pub(crate) struct PortWire {
     driver: PortDriver,
-    queries: RingReceiver<Frame>,
-    replies: RingSender<Packet>,
+    rings: Option<Rings>,
     near: Hosts,
-    far: Hosts,
+    pub(super) far: Hosts,
     /// The UDP ports of all query sources.
     pub(crate) sources: Arc<QuerySources>,
     /// What is known of the next hops.
@@ -54,17 +58,29 @@ pub(crate) struct Asked {
     pub(crate) message: Vec<u8>,
     /// All of the packet, which ICMP errors quote.
     pub(crate) packet: Vec<u8>,
+    /// The queue that it left by.
+    pub(crate) queue: usize,
+}
+
+/// What an ICMP error says of a query.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    /// Nobody listens there.
+    Unreachable,
+    /// It is too long for a link on its way.
+    TooBig,
 }
 
 /// The stages that stand at one end of the link.
-struct Hosts {
-    ports: Ports,
+pub(super) struct Hosts {
+    pub(super) ports: Ports,
     parse: Parse,
     neighbor: Neighbor,
 }
 
 impl Hosts {
-    fn new(ports: Ports) -> Self {
+    /// Those with these ports.
+    pub(super) fn new(ports: Ports) -> Self {
         let seed = Seed::new([5; 16]);
         let parse = Parse::new(Ports::clone(&ports), seed);
         let neighbor = Neighbor::new(Ports::clone(&ports), 1_000_000, seed);
@@ -72,7 +88,7 @@ impl Hosts {
     }
 
     /// What becomes of a frame here.
-    fn take(&mut self, bytes: &[u8]) -> Packet {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Packet {
         let packet = act_once(&mut self.parse, Packet::arrived(frame_of(bytes), 0), &at(0));
         match packet.step == Step::at(Neighbor::NAME) {
             true => act_once(&mut self.neighbor, packet, &at(0)),
@@ -83,15 +99,23 @@ impl Hosts {
 
 impl PortWire {
     /// A link to so many upstreams, or to the gateways to them.
-    pub(crate) fn new((parts, hops): (PortParts, Hops), upstreams: usize, random: Random) -> Self {
-        let ((queries_in, queries), (replies, replies_out)) = (ring(SLOTS), ring(SLOTS));
+    pub(crate) fn new(
+        (mut parts, hops): (PortParts, Hops),
+        upstreams: usize,
+        random: Random,
+    ) -> Self {
+        let mut rings = None;
+        if parts.replies.is_empty() {
+            let ((queries_in, queries), (replies, replies_out)) = (ring(SLOTS), ring(SLOTS));
+            rings = Some((queries, replies));
+            (parts.queries, parts.replies) = (queries_in, vec![replies_out]);
+        }
         let near = Hosts::new(Ports::clone(&parts.ports));
         let hosts = hops.routes.plans().iter().map(|plan| plan.address);
         let far = Hosts::new([Port::new(FAR_MAC, hosts)].into());
         let (sources, table) = (Arc::clone(&parts.sources), Arc::clone(&hops.table));
-        let parts = PortParts { queries: queries_in, replies: vec![replies_out], ..parts };
         let driver = PortDriver::new(parts, hops, upstreams, random);
-        Self { driver, queries, replies, near, far, sources, table, is_deaf: false, questions: 0 }
+        Self { driver, rings, near, far, sources, table, is_deaf: false, questions: 0 }
     }
 
     /// Queries that may be under way at once, with so many threads.
@@ -99,7 +123,7 @@ impl PortWire {
         self.driver.max_queries(threads)
     }
 
-    /// Sends what is in a batch, and returns the queries that reach the far end.
+    /// Sends what is in a batch, and returns the queries that reach the far end. Those that an engine sends do so later.
     pub(crate) fn send(
         &mut self,
         slot: usize,
@@ -125,26 +149,42 @@ impl PortWire {
 
     /// A datagram of an upstream arrives.
     pub(crate) fn arrive(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
-        let mut frame = frame_of(&[0; 64]);
-        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
-        if datagram::write(&mut frame, &self.far.ports[0], ends, message).is_ok() {
-            self.feed(frame.bytes().to_vec());
+        if let Some(frame) = self.datagram(from, to, message) {
+            self.feed(&frame);
         }
     }
 
     /// The upstream's host says by ICMP that nobody listens there.
     pub(crate) fn refuse(&mut self, asked: &Asked) {
-        let frame = unreachable(asked, self.near.ports[0].mac);
-        self.feed(frame);
+        let frame = self.refusal(asked, Refusal::Unreachable);
+        self.feed(&frame);
+    }
+
+    /// The frame of a datagram to us; `None`: it is too long for one.
+    pub(crate) fn datagram(
+        &self,
+        from: SocketAddr,
+        to: SocketAddr,
+        message: &[u8],
+    ) -> Option<Vec<u8>> {
+        let mut frame = frame_of(&[0; 64]);
+        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
+        datagram::write(&mut frame, &self.far.ports[0], ends, message).ok()?;
+        Some(frame.bytes().to_vec())
+    }
+
+    /// The frame of an ICMP error about a query.
+    pub(crate) fn refusal(&self, asked: &Asked, refusal: Refusal) -> Vec<u8> {
+        icmp_error(asked, refusal, self.near.ports[0].mac)
     }
 
     /// Carries what the driver has sent to the far end, which answers for the upstreams' addresses at once.
     fn carry(&mut self) -> Vec<Asked> {
         let mut asked = Vec::new();
-        while let Some(frame) = self.queries.pop() {
+        while let Some(frame) = self.rings.as_mut().and_then(|(queries, _)| queries.pop()) {
             let bytes = frame.bytes().to_vec();
             drop(frame);
-            if let Some(query) = read(&bytes) {
+            if let Some(query) = read(&bytes, 0) {
                 asked.push(query);
                 continue;
             }
@@ -154,22 +194,24 @@ impl PortWire {
             }
             let packet = self.far.take(&bytes);
             assert_eq!(packet.step, Step::TRANSMIT, "nobody answers {bytes:02x?}");
-            self.feed(packet.frame.bytes().to_vec());
+            self.feed(packet.frame.bytes());
         }
         asked
     }
 
     /// A frame arrives at the port.
-    fn feed(&mut self, bytes: Vec<u8>) {
-        let packet = self.near.take(&bytes);
-        if packet.step == Step::REPLY {
-            let _ = self.replies.push(packet);
+    fn feed(&mut self, bytes: &[u8]) {
+        let packet = self.near.take(bytes);
+        if packet.step == Step::REPLY
+            && let Some((_, replies)) = &mut self.rings
+        {
+            let _ = replies.push(packet);
         }
     }
 }
 
-/// The query in a frame.
-fn read(frame: &[u8]) -> Option<Asked> {
+/// The query in a frame that left by this queue.
+pub(super) fn read(frame: &[u8], queue: usize) -> Option<Asked> {
     let packet = &frame[ip::ETHERNET_LEN..];
     let address = |at: usize, len: usize| -> Option<IpAddr> {
         let bytes = packet.get(at..at + len)?;
@@ -192,17 +234,20 @@ fn read(frame: &[u8]) -> Option<Asked> {
         to: (to, to_port).into(),
         message: packet[l4 + ip::UDP_LEN..].to_vec(),
         packet: packet.to_vec(),
+        queue,
     })
 }
 
-/// Port unreachable (RFC 792, RFC 4443 section 3.1), with the whole query quoted.
-fn unreachable(asked: &Asked, to_mac: [u8; 6]) -> Vec<u8> {
+/// Port unreachable, or too big (RFC 792, RFC 1191, RFC 4443 sections 3.1 and 3.2), with the whole query quoted.
+fn icmp_error(asked: &Asked, refusal: Refusal, to_mac: [u8; 6]) -> Vec<u8> {
     let len = (8 + asked.packet.len()) as u16;
-    let mut icmp = match asked.to.ip() {
-        IpAddr::V4(_) => vec![3, 3, 0, 0, 0, 0, 0, 0],
-        IpAddr::V6(_) => vec![1, 4, 0, 0, 0, 0, 0, 0],
+    let kind = match (asked.to.ip(), refusal) {
+        (IpAddr::V4(_), Refusal::Unreachable) => [3, 3],
+        (IpAddr::V4(_), Refusal::TooBig) => [3, 4],
+        (IpAddr::V6(_), Refusal::Unreachable) => [1, 4],
+        (IpAddr::V6(_), Refusal::TooBig) => [2, 0],
     };
-    icmp.extend(&asked.packet);
+    let mut icmp = [&kind[..], &[0; 6], &asked.packet].concat();
     let mut frame = [&to_mac[..], &FAR_MAC].concat();
     let header = match (asked.to.ip(), asked.from.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
