@@ -27,6 +27,7 @@ mod exhausted;
 mod explained;
 #[path = "../slowpath/faults.rs"]
 mod faults;
+mod flood;
 #[path = "../slowpath/forgery.rs"]
 mod forgery;
 #[path = "../slowpath/garden.rs"]
