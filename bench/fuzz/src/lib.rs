@@ -5,6 +5,7 @@
 //! out. Whatever panics, hangs, or breaks a check is a finding. `scripts/fuzz.sh` runs all of them;
 //! `seeds/TARGET/` is where each starts from, and where the input of a finding stays when it has been dealt with.
 
+pub mod asking;
 pub mod check;
 pub mod exchange;
 pub mod forwarder;

@@ -27,6 +27,7 @@ mod exhausted;
 mod explained;
 #[path = "../slowpath/faults.rs"]
 mod faults;
+mod flood;
 #[path = "../slowpath/forgery.rs"]
 mod forgery;
 #[path = "../slowpath/garden.rs"]
@@ -52,6 +53,7 @@ mod outages;
 mod over_tcp;
 #[path = "../slowpath/prefetch.rs"]
 mod prefetch;
+mod queues;
 #[path = "../slowpath/relayed.rs"]
 mod relayed;
 #[expect(dead_code, reason = "the tests of `kernel/` use more of it")]
@@ -74,3 +76,4 @@ mod subnets;
 mod suspicion;
 #[path = "../slowpath/views.rs"]
 mod views;
+mod wired;

@@ -8,11 +8,8 @@ use pmdns_stages::wire::{be16, ip, put16};
 
 use crate::only_ports::{link, patient, send, with_other_id};
 use crate::rig::{Asked, Rig};
-use crate::stepping::port_wire::{Asked as Sent, IcmpKind};
+use crate::stepping::port_wire::{Asked as Sent, TOO_BIG};
 use crate::stub::{Send, Stub};
-
-/// With an MTU of 1,280 bytes (RFC 1191, RFC 4443 section 3.2).
-const TOO_BIG: IcmpKind = ([[3, 4], [2, 0]], [0, 0, 5, 0]);
 
 /// Asks one name of a stub at each of these addresses, which replies with a record over UDP and with two over TCP. It is busy
 /// while `arrive` says what comes. Expects what is counted for it then: TCP, `oversized`, `mismatched` and errors.
@@ -56,7 +53,7 @@ fn first_fragment(mut frame: Vec<u8>) -> Vec<u8> {
 /// The first fragment arrives of a datagram to the UDP port of a query.
 fn arrive_begun(rig: &mut Rig, from: SocketAddr, sent: &Sent, message: &[u8]) {
     let frame = link(rig).datagram(from, sent.from, message).unwrap();
-    link(rig).feed(first_fragment(frame));
+    link(rig).feed(&first_fragment(frame));
 }
 
 /// The reply to a query, too long for a packet.

@@ -51,7 +51,10 @@ impl<'a> Play<'a> {
         let config = Config::from_toml(&setting.toml);
         let config = config.map_err(|error| format!("{error}\n{}", setting.toml))?;
         let date = setting.date.unwrap_or(DATE);
-        let line = Stepping::new(&config, &Setup { seed: 1, frames: 256, sockets: 64, date });
+        let line = Stepping::new(
+            &config,
+            &Setup { seed: 1, frames: 256, sockets: 64, port_queries: 64, date },
+        );
         let servers = Servers {
             ranges: &scenario.ranges,
             iterates: setting.iterates,
@@ -250,7 +253,7 @@ impl<'a> Play<'a> {
                 self.line.hear(&mut self.upstreams);
                 quiet = 0;
             }
-            for frame in self.line.sent() {
+            for frame in self.line.sent(&mut self.upstreams) {
                 let message = Message::parse(&frame.bytes()[MESSAGE_AT..]);
                 let message = message.expect("an answer is a message");
                 self.answers.push(match self.setting.is_client_cache {

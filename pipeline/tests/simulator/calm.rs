@@ -23,6 +23,10 @@ const IDLE: Duration = Duration::from_secs(14);
 const SOON: Duration = Duration::from_millis(300);
 /// The longest `timeout_ms` of a server.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(800);
+/// In this time nothing falls due, and what is in rings gets on.
+const MOMENT: Duration = Duration::from_micros(20);
+/// Forged replies in each step of a spray.
+const SPRAY: usize = 6;
 /// Turns that a worker takes in a step of the calm at most: it spins.
 const CALM_TURNS: usize = 1_000;
 
@@ -35,6 +39,7 @@ impl History {
         }
         self.internet.has_sockets = true;
         self.kept.clear();
+        self.mend_the_link();
         self.stalled = None;
         self.diligence = CALM_TURNS;
         let now = self.line.now();
@@ -79,6 +84,12 @@ impl History {
         self.ask_all("3")?;
         for server in &mut self.internet.servers {
             server.manners.forgers = 0;
+        }
+        if self.line.link.is_some() {
+            self.note(format_args!("a spray"));
+            self.sprays = SPRAY;
+            self.ask_all("4")?;
+            self.sprays = 0;
         }
         if self.start.is_roomy && !self.start.is_signed {
             match self.chance.below(3) {
@@ -217,6 +228,8 @@ impl History {
         self.dump = Some(Dump::begin(&mut self.line));
         self.pass(Duration::from_millis(400), Duration::from_millis(20))?;
         self.look_at_dump()?;
+        // A next hop may have been asked just now.
+        self.pass(MOMENT, MOMENT / 20)?;
         check_quiet(self)
     }
 }

@@ -1,9 +1,13 @@
 //! What has to hold: the invariants of docs/architecture.md that a counter can tell of.
 
 use pmdns::control::report::Totals;
+use pmdns::counters::Counters;
 use pmdns::slowpath::CountersSnapshot;
+use pmdns_stages::next_hop::HopReport;
+use pmdns_stages::{Exception, Reason, StageName, Step};
 
 use crate::history::History;
+use crate::stepping::port_wire::FAR_MAC;
 
 /// What holds at any time.
 pub(crate) fn check_always(history: &History) -> Result<(), String> {
@@ -12,12 +16,12 @@ pub(crate) fn check_always(history: &History) -> Result<(), String> {
     }
     let totals = history.line.totals();
     holds(totals.balance(), || format!("frames are not accounted for: {totals:?}"))?;
-    let (forgotten, counted) = (history.clients.forgotten, counted(history, &totals));
-    holds(forgotten <= counted, || {
-        format!(
-            "{forgotten} clients are past their deadline without an answer, {counted} are counted"
-        )
-    })?;
+    let forgotten = history.clients.forgotten;
+    if forgotten > 0 {
+        let counted = counted(history, &totals);
+        let what = "clients are past their deadline without an answer";
+        holds(forgotten <= counted, || format!("{forgotten} {what}, {counted} are counted"))?;
+    }
     let settings = &history.start.config.slowpath;
     for (number, thread) in history.line.counters().enumerate() {
         let shards = history.start.config.slow_path_shards();
@@ -47,15 +51,20 @@ pub(crate) fn check_quiet(history: &History) -> Result<(), String> {
         holds(sockets == 0, || format!("{sockets} sockets are left"))?;
         let (queries, _) = thread.over_port();
         holds(queries == 0, || format!("{queries} UDP ports are left"))?;
-        let Some(port) = &thread.port else { continue };
-        let claimed = port.sources.claimed();
+    }
+    if let Some(link) = &history.line.link {
+        let claimed = link.sources.claimed();
         holds(claimed == 0, || format!("{claimed} UDP ports have an owner"))?;
-        let mut hops = port.table.report(history.line.now());
-        holds(hops.all(|hop| hop.state.is_usable()), || "a next hop is not usable".into())?;
+        let mut hops = link.table.report(history.line.now());
+        let is_found = |hop: HopReport| hop.state.is_usable() && hop.mac == Some(FAR_MAC);
+        holds(hops.all(is_found), || "a next hop is not where it is".into())?;
+        let (fed, ended) = (link.fed, ended_on_the_link(history));
+        holds(fed == ended, || format!("of {fed} frames from the link {ended} have ended"))?;
     }
     let sockets = history.internet.open_sockets();
     holds(sockets == 0, || format!("{sockets} sockets are open that nobody knows of"))?;
-    let (totals, sent) = (history.line.totals(), history.clients.sent);
+    let fed = history.line.link.as_ref().map_or(0, |link| link.fed);
+    let (totals, sent) = (history.line.totals(), history.clients.sent + fed);
     holds(totals.received == sent, || format!("{sent} frames have come: {totals:?}"))?;
     let (waiting, counted) = (history.clients.unanswered(), counted(history, &totals));
     holds(waiting == counted, || {
@@ -69,8 +78,9 @@ pub(crate) fn check_quiet(history: &History) -> Result<(), String> {
 pub(crate) fn check_end(history: &History) -> Result<(), String> {
     let totals = history.line.totals();
     holds(totals.balance() && totals.held == 0, || format!("frames are lost: {totals:?}"))?;
-    let answered = history.clients.answered;
-    holds(totals.transmitted == answered, || format!("{answered} answers have come: {totals:?}"))?;
+    let taken = history.line.link.as_ref().map_or(0, |link| link.taken);
+    let sent = history.clients.answered + taken;
+    holds(totals.transmitted == sent, || format!("{sent} frames have come: {totals:?}"))?;
     for thread in history.line.counters() {
         let CountersSnapshot { misses, pending, waiting, .. } = thread;
         holds(pending == 0 && waiting == 0, || format!("{pending} pending, {waiting} waiting"))?;
@@ -82,7 +92,31 @@ pub(crate) fn check_end(history: &History) -> Result<(), String> {
 /// Queries that are counted among those without an answer.
 fn counted(history: &History, totals: &Totals) -> u64 {
     let threads = history.line.counters().map(|thread| unanswered(&thread));
-    totals.dropped + totals.exceptions + threads.sum::<u64>()
+    let of_link = history.line.link.iter().map(|_| dropped_of_link(history));
+    totals.dropped + totals.exceptions + threads.sum::<u64>() - of_link.sum::<u64>()
+}
+
+/// Frames from the far end of the link that have gone to the slow path, or were dropped.
+pub(crate) fn ended_on_the_link(history: &History) -> u64 {
+    let workers = history.line.rig.workers.iter();
+    let replies = workers.map(|worker| worker.counters().tally.replies);
+    replies.sum::<u64>() + dropped_of_link(history)
+}
+
+/// Frames from the far end of the link that were dropped. No query of a client is dropped so early on the line, and what else
+/// clients send is not Ethernet's.
+fn dropped_of_link(history: &History) -> u64 {
+    let workers = history.line.rig.workers.iter().map(|worker| worker.counters());
+    workers.map(|counters| counters.tally.replies_lost + dropped_early(&counters)).sum()
+}
+
+fn dropped_early(counters: &Counters) -> u64 {
+    let exits =
+        [StageName::Parse, StageName::Neighbor].map(|stage| &counters.meters[stage as usize].exits);
+    let reasons = Reason::ALL.iter().map(|reason| Step::drop(*reason));
+    let others = [Exception::Arp, Exception::Icmp, Exception::Icmpv6].map(Step::exception);
+    let steps = reasons.chain(others);
+    steps.map(|step| exits.iter().map(|exits| exits.of(step)).sum::<u64>()).sum()
 }
 
 /// Misses that have ended without an answer.

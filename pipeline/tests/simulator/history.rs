@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pmdns_hierarchy::Rng;
 use pmdns_nics::Frame;
+use pmdns_stages::query_sources::SourceIndex;
 
 use crate::cache::Dump;
 use crate::checks::{check_always, check_end};
@@ -36,6 +37,10 @@ pub(crate) struct History {
     pub(super) stalled: Option<(usize, Duration)>,
     /// Frames that nobody gives back.
     pub(super) kept: Vec<Frame>,
+    /// UDP ports of query sources that somebody else has.
+    pub(super) claimed: Vec<(SourceIndex, u16)>,
+    /// Forged replies that come in each step.
+    pub(super) sprays: usize,
     /// How far the clock has jumped of late, in seconds, and the turn of the last jump.
     pub(super) jump: (u32, u64),
     /// Turns that a worker takes in a step, if it finds something to do.
@@ -105,6 +110,8 @@ impl History {
             dump: None,
             stalled: None,
             kept: Vec::new(),
+            claimed: Vec::new(),
+            sprays: 0,
             jump: (0, 0),
             diligence: 1,
             turns: 0,
@@ -168,6 +175,7 @@ impl History {
         if stalled.is_none_or(|thread| !self.line.resolves(thread)) {
             self.line.hear(&mut self.internet);
         }
+        (0..self.sprays).for_each(|_| self.forge_reply());
         // Any of them may be the first.
         let threads = self.line.threads();
         let first = self.chance.below(threads);
@@ -185,7 +193,7 @@ impl History {
 
     fn take_answers(&mut self) -> Result<(), String> {
         let (now, promise) = (self.line.now(), self.promise());
-        let mut frames = self.line.sent().into_iter();
+        let mut frames = self.line.sent(&mut self.internet).into_iter();
         frames.try_for_each(|frame| self.clients.take(&frame, now, &promise))
     }
 

@@ -23,6 +23,7 @@ mod checks;
 mod clients;
 mod history;
 mod internet;
+mod link;
 mod manners;
 mod operator;
 mod servers;

@@ -209,14 +209,14 @@ fn cut(reply: &mut Message) {
 }
 
 /// A lie about a name.
-fn lying(query: &Message, name: &Name) -> Message {
+pub(crate) fn lying(query: &Message, name: &Name) -> Message {
     let mut reply = answer_to(query);
     reply.sections[0].push(lie(name, query.question.1));
     reply
 }
 
 /// Replies of somebody who cannot see the query. None has all of its id, its question and its letters right.
-fn forged(query: &Message, chance: &mut Rng) -> impl Iterator<Item = Message> + use<> {
+pub(crate) fn forged(query: &Message, chance: &mut Rng) -> impl Iterator<Item = Message> + use<> {
     let name = &query.question.0;
     let is_mixed = name.wire().iter().any(u8::is_ascii_uppercase);
     let mut all = Vec::new();

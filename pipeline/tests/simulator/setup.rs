@@ -98,6 +98,11 @@ impl Start {
                 [128, 256, 1024][chance.below(3)]
             },
             sockets: if is_roomy { 256 } else { [8, 32, 256][chance.below(3)] },
+            port_queries: if is_roomy {
+                usize::MAX
+            } else {
+                [64, 256, usize::MAX][chance.below(3)]
+            },
             date: stepping::DATE,
         };
         Self {

@@ -20,6 +20,9 @@ const STEP_US: usize = 8_000;
 impl History {
     /// Everything goes wrong for a few seconds.
     pub(super) fn storm(&mut self) -> Result<(), String> {
+        if self.chance.one_in(6) {
+            self.lose_next_hops();
+        }
         for _ in 0..FEWEST_STEPS + self.chance.below(3 * FEWEST_STEPS) {
             self.ask_something();
             if self.chance.one_in(12) {
@@ -30,6 +33,9 @@ impl History {
             }
             if self.chance.one_in(60) {
                 self.give_an_order();
+            }
+            if self.chance.one_in(20) {
+                self.trouble_the_link();
             }
             let step = Duration::from_micros(1 + self.chance.below(STEP_US) as u64);
             self.step(step)?;
@@ -59,12 +65,7 @@ impl History {
             }
             2 => {
                 let seconds = 1 + self.chance.below(60) as u32;
-                // An answer may lie in a ring over several jumps.
-                self.jump = (self.jumped() + seconds, self.turns);
-                self.line.time.advance(Duration::from_secs(seconds.into()));
-                self.internet.now = self.line.now();
-                self.internet.lose_all_under_way();
-                self.note(format_args!("the clock jumps"));
+                self.jump_ahead(seconds);
             }
             3 => {
                 self.kept = std::iter::from_fn(|| self.line.rig.pool.take()).collect();
@@ -75,6 +76,17 @@ impl History {
                 self.internet.has_sockets = true;
             }
         }
+    }
+
+    /// The machine sleeps for so long.
+    pub(super) fn jump_ahead(&mut self, seconds: u32) {
+        self.take_in_replies();
+        // An answer may lie in a ring over several jumps.
+        self.jump = (self.jumped() + seconds, self.turns);
+        self.line.time.advance(Duration::from_secs(seconds.into()));
+        self.internet.now = self.line.now();
+        self.internet.lose_all_under_way();
+        self.note(format_args!("the clock jumps"));
     }
 
     fn give_an_order(&mut self) {

@@ -65,7 +65,13 @@ impl Driver {
         let config = &parts.resolver.config;
         self.patience = Duration::from_millis(config.slowpath.deadline_ms);
         self.network.upstreams = config.upstreams.iter().map(|one| one.address.clone()).collect();
-        let setup = Setup { seed: SEED, frames: 0, sockets: SOCKETS, date: Self::date() };
+        let setup = Setup {
+            seed: SEED,
+            frames: 0,
+            sockets: SOCKETS,
+            port_queries: usize::MAX,
+            date: Self::date(),
+        };
         self.slow_path = Some(SlowPath::new(0, parts, Rng::new(SEED), &setup));
     }
 

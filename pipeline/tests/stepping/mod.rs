@@ -10,6 +10,7 @@
 //! same calls give the same run, byte for byte. [`Stepping::new`] is the one place that knows how the line is put
 //! together.
 
+pub(crate) mod link;
 mod network;
 pub(crate) mod port_wire;
 mod slow_path;
@@ -27,6 +28,7 @@ use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Frame, MAX_BURST};
 use pmdns_stages::wire::name::Seed;
 
+use link::{Link, Taken};
 pub(crate) use network::{Arrival, Bytes, Network, Socket, Transport};
 use slow_path::AtWork;
 pub(crate) use slow_path::SlowPath;
@@ -42,6 +44,8 @@ pub(crate) struct Setup {
     pub(crate) frames: usize,
     /// Sockets that a thread of the slow path may have open.
     pub(crate) sockets: usize,
+    /// Queries over a port that such a thread may have under way, if it has UDP ports for as many.
+    pub(crate) port_queries: usize,
     /// The date at the start, in seconds since 1970.
     pub(crate) date: u32,
 }
@@ -52,6 +56,8 @@ pub(crate) struct Stepping {
     pub(crate) rig: Rig,
     /// The threads of the slow path.
     pub(crate) slow_path: Vec<SlowPath>,
+    /// The far end of the port, if upstreams are asked over it.
+    pub(crate) link: Option<Link>,
     /// The time.
     pub(crate) time: SteppedTime,
     /// If its cores resolve: how each divides its time.
@@ -70,14 +76,17 @@ impl Stepping {
         let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let seed = Seed::new(bytes);
         let mut rig = Rig::of(config, clock, seed, setup.frames);
+        let queues = rig.topology.workers.iter().filter(|worker| worker.rx_queue.is_some()).count();
         let parts = rig.slow_path.drain(..).enumerate();
-        let slow_path = parts
+        let slow_path: Vec<SlowPath> = parts
             .map(|(number, parts)| SlowPath::new(number, parts, Rng::new(chance.number()), setup))
             .collect();
+        let wire = slow_path.first().and_then(|thread| thread.port.as_ref());
+        let link = wire.map(|wire| Link::new(wire, queues));
         let resolving = config.placements.iter().filter(|placement| placement.resolver);
         let cores = resolving.flat_map(|placement| &placement.cores);
         let shifts = cores.map(|_| Shift::new(clock)).collect();
-        Self { rig, slow_path, time, shifts, clock, seed }
+        Self { rig, slow_path, link, time, shifts, clock, seed }
     }
 
     /// How far the time has come.
@@ -131,8 +140,21 @@ impl Stepping {
     pub(crate) fn hear(&mut self, network: &mut dyn Network) {
         while let Some(arrival) = network.arrival(self.time.now()) {
             let thread = &mut self.slow_path[arrival.thread];
-            thread.hear(arrival, &self.clock, network);
+            match thread.frame_of(&arrival).filter(|_| self.link.is_some()) {
+                Some((frame, left_by)) => {
+                    let frame = frame.iter();
+                    frame.for_each(|frame| self.feed(frame, left_by));
+                }
+                None => thread.hear(arrival, &self.clock, network),
+            }
         }
+    }
+
+    /// A frame comes from the far end of the link; it has to do with a query that left by this queue.
+    pub(crate) fn feed(&mut self, frame: &[u8], left_by: usize) {
+        let queue = self.link.as_mut().map(|link| link.queue_of(frame, left_by));
+        let is_in = queue.is_some_and(|queue| self.offer(queue, frame));
+        self.link.iter_mut().for_each(|link| link.fed += u64::from(is_in));
     }
 
     /// What the cache hashes with.
@@ -190,15 +212,32 @@ impl Stepping {
         })
     }
 
-    /// Takes every frame that was sent.
-    pub(crate) fn sent(&mut self) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        for queue in &mut self.rig.far.rx {
+    /// Takes every frame that was sent to a client. Queries to upstreams and for next hops go to the far end of the link.
+    pub(crate) fn sent(&mut self, network: &mut dyn Network) -> Vec<Frame> {
+        let (mut frames, mut answers) = (Vec::new(), Vec::new());
+        for (number, queue) in self.rig.far.rx.iter_mut().enumerate() {
             let mut burst = Burst::new();
             while queue.receive(&mut burst, MAX_BURST) > 0 {
-                frames.extend(burst.drain(..));
+                for frame in burst.drain(..) {
+                    let Some(link) = &mut self.link else {
+                        frames.push(frame);
+                        continue;
+                    };
+                    match link.take(frame.bytes(), number) {
+                        Taken::NotOurs => frames.push(frame),
+                        Taken::Answered(answer) => answers.push((answer, number)),
+                        Taken::Query(owner, asked) => {
+                            if let Some(thread) = self.slow_path.get_mut(usize::from(owner.thread))
+                            {
+                                thread.reach(owner.slot as usize, asked, network);
+                            }
+                        }
+                        Taken::Lost => {}
+                    }
+                }
             }
         }
+        answers.iter().for_each(|(answer, left_by)| self.feed(answer, *left_by));
         frames
     }
 

@@ -1,5 +1,7 @@
 //! A link for queries over a port: the real driver writes and reads frames, which become datagrams of the test's network. The far
 //! end answers for the addresses of all next hops, as hosts would.
+//!
+//! If the driver has rings of an engine, they stay, and [`super::link`] has the far end. If not, it gets rings that end here.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -21,19 +23,24 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::{be16, ip, put16};
 use pmdns_stages::{Stage as _, Step};
 
-/// The hardware address of the first next hop; those of the others follow.
-const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0xfa, 0];
+/// The hardware address of the first next hop; those of the others follow. In an engine's simulated link all have this one.
+pub(crate) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0xfa, 0];
 /// Types and codes of ICMP for IPv4 and IPv6 (RFC 792, RFC 4443), and the four bytes behind the checksum.
 pub(crate) type IcmpKind = ([[u8; 2]; 2], [u8; 4]);
-const PORT_UNREACHABLE: IcmpKind = ([[3, 3], [1, 4]], [0; 4]);
+/// Nobody listens there.
+pub(crate) const PORT_UNREACHABLE: IcmpKind = ([[3, 3], [1, 4]], [0; 4]);
+/// It is too long for a link on its way (RFC 1191, RFC 4443 section 3.2).
+pub(crate) const TOO_BIG: IcmpKind = ([[3, 4], [2, 0]], [0, 0, 5, 0]);
 /// Slots of each ring.
 const SLOTS: usize = 4096;
 
-/// The driver, and the ends of its rings that data cores would have.
+/// The ends of the driver's rings that data cores would have.
+type Rings = (RingReceiver<Frame>, RingSender<Packet>);
+
+/// The driver, and the ends of its rings if there are no data cores.
 pub(crate) struct PortWire {
     driver: PortDriver,
-    queries: RingReceiver<Frame>,
-    replies: RingSender<Packet>,
+    rings: Option<Rings>,
     near: Hosts,
     /// The next hops by number.
     far: Vec<Hosts>,
@@ -60,17 +67,20 @@ pub(crate) struct Asked {
     pub(crate) message: Vec<u8>,
     /// All of the packet, which ICMP errors quote.
     pub(crate) packet: Vec<u8>,
+    /// The queue that it left by.
+    pub(crate) queue: usize,
 }
 
 /// The stages that stand at one end of the link.
-struct Hosts {
-    ports: Ports,
+pub(super) struct Hosts {
+    pub(super) ports: Ports,
     parse: Parse,
     neighbor: Neighbor,
 }
 
 impl Hosts {
-    fn new(ports: Ports) -> Self {
+    /// Those with these ports.
+    pub(super) fn new(ports: Ports) -> Self {
         let seed = Seed::new([5; 16]);
         let parse = Parse::new(Ports::clone(&ports), seed);
         let neighbor = Neighbor::new(Ports::clone(&ports), 1_000_000, seed);
@@ -78,7 +88,7 @@ impl Hosts {
     }
 
     /// What becomes of a frame here.
-    fn take(&mut self, bytes: &[u8]) -> Packet {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Packet {
         let packet = act_once(&mut self.parse, Packet::arrived(frame_of(bytes), 0), &at(0));
         match packet.step == Step::at(Neighbor::NAME) {
             true => act_once(&mut self.neighbor, packet, &at(0)),
@@ -89,8 +99,17 @@ impl Hosts {
 
 impl PortWire {
     /// A link to so many upstreams, or to the gateways to them.
-    pub(crate) fn new((parts, hops): (PortParts, Hops), upstreams: usize, random: Random) -> Self {
-        let ((queries_in, queries), (replies, replies_out)) = (ring(SLOTS), ring(SLOTS));
+    pub(crate) fn new(
+        (mut parts, hops): (PortParts, Hops),
+        upstreams: usize,
+        random: Random,
+    ) -> Self {
+        let mut rings = None;
+        if parts.replies.is_empty() {
+            let ((queries_in, queries), (replies, replies_out)) = (ring(SLOTS), ring(SLOTS));
+            rings = Some((queries, replies));
+            (parts.queries, parts.replies) = (queries_in, vec![replies_out]);
+        }
         let near = Hosts::new(Ports::clone(&parts.ports));
         let hosts = hops.routes.plans().iter().zip(0..).map(|(plan, number)| {
             let [a, b, c, d, e, first] = FAR_MAC;
@@ -99,10 +118,18 @@ impl PortWire {
         });
         let far = hosts.collect();
         let (sources, table) = (Arc::clone(&parts.sources), Arc::clone(&hops.table));
-        let parts = PortParts { queries: queries_in, replies: vec![replies_out], ..parts };
         let driver = PortDriver::new(parts, hops, upstreams, random);
         let (is_deaf, dead, questions) = (false, None, 0);
-        Self { driver, queries, replies, near, far, sources, table, is_deaf, dead, questions }
+        Self { driver, rings, near, far, sources, table, is_deaf, dead, questions }
+    }
+
+    /// The addresses of all next hops.
+    pub(super) fn hops(&self) -> impl Iterator<Item = IpAddr> {
+        self.far.iter().flat_map(|host| {
+            let port = &host.ports[0];
+            let ipv4 = port.ipv4.iter().map(|address| IpAddr::from(*address));
+            ipv4.chain(port.ipv6.iter().map(|address| IpAddr::from(*address)))
+        })
     }
 
     /// Queries that may be under way at once over each port and family, with so many threads.
@@ -110,7 +137,7 @@ impl PortWire {
         self.driver.max_queries(threads).collect()
     }
 
-    /// Sends what is in a batch, and returns the queries that reach the far end.
+    /// Sends what is in a batch, and returns the queries that reach the far end. Those that an engine sends do so later.
     pub(crate) fn send(
         &mut self,
         slot: usize,
@@ -136,7 +163,9 @@ impl PortWire {
 
     /// A datagram of an upstream arrives.
     pub(crate) fn arrive(&mut self, from: SocketAddr, to: SocketAddr, message: &[u8]) {
-        self.datagram(from, to, message).into_iter().for_each(|frame| self.feed(frame));
+        if let Some(frame) = self.datagram(from, to, message) {
+            self.feed(&frame);
+        }
     }
 
     /// The upstream's host says by ICMP that nobody listens there.
@@ -146,10 +175,11 @@ impl PortWire {
 
     /// An ICMP error of this kind comes about a query.
     pub(crate) fn refuse_with(&mut self, asked: &Asked, kind: IcmpKind) {
-        self.feed(icmp_error(asked, self.near.ports[0].mac, kind));
+        let frame = self.refusal(asked, kind);
+        self.feed(&frame);
     }
 
-    /// The frame of a datagram of an upstream.
+    /// The frame of a datagram to us; `None`: it is too long for one.
     pub(crate) fn datagram(
         &self,
         from: SocketAddr,
@@ -158,17 +188,22 @@ impl PortWire {
     ) -> Option<Vec<u8>> {
         let mut frame = frame_of(&[0; 64]);
         let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
-        let written = datagram::write(&mut frame, &self.far[0].ports[0], ends, message);
-        written.is_ok().then(|| frame.bytes().to_vec())
+        datagram::write(&mut frame, &self.far[0].ports[0], ends, message).ok()?;
+        Some(frame.bytes().to_vec())
+    }
+
+    /// The frame of an ICMP error of this kind about a query.
+    pub(crate) fn refusal(&self, asked: &Asked, kind: IcmpKind) -> Vec<u8> {
+        icmp_error(asked, self.near.ports[0].mac, kind)
     }
 
     /// Carries what the driver has sent to the far end, which answers for the upstreams' addresses at once.
     fn carry(&mut self) -> Vec<Asked> {
         let mut asked = Vec::new();
-        while let Some(frame) = self.queries.pop() {
+        while let Some(frame) = self.rings.as_mut().and_then(|(queries, _)| queries.pop()) {
             let bytes = frame.bytes().to_vec();
             drop(frame);
-            let query = read(&bytes);
+            let query = read(&bytes, 0);
             self.questions += usize::from(query.is_none());
             let alive = self.far.iter_mut().enumerate().filter(|(hop, _)| Some(*hop) != self.dead);
             let mut alive = alive.map(|(_, host)| host);
@@ -180,23 +215,25 @@ impl PortWire {
                 let answers = alive.map(|host| host.take(&bytes));
                 let answers: Vec<_> = answers.filter(|one| one.step == Step::TRANSMIT).collect();
                 assert!(answers.len() == 1 || self.dead.is_some(), "who answers {bytes:02x?}?");
-                answers.iter().for_each(|answer| self.feed(answer.frame.bytes().to_vec()));
+                answers.iter().for_each(|answer| self.feed(answer.frame.bytes()));
             }
         }
         asked
     }
 
     /// A frame arrives at the port.
-    pub(crate) fn feed(&mut self, bytes: Vec<u8>) {
-        let packet = self.near.take(&bytes);
-        if packet.step == Step::REPLY {
-            let _ = self.replies.push(packet);
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        let packet = self.near.take(bytes);
+        if packet.step == Step::REPLY
+            && let Some((_, replies)) = &mut self.rings
+        {
+            let _ = replies.push(packet);
         }
     }
 }
 
-/// The query in a frame.
-fn read(frame: &[u8]) -> Option<Asked> {
+/// The query in a frame that left by this queue.
+pub(super) fn read(frame: &[u8], queue: usize) -> Option<Asked> {
     let packet = &frame[ip::ETHERNET_LEN..];
     let address = |at: usize, len: usize| -> Option<IpAddr> {
         let bytes = packet.get(at..at + len)?;
@@ -219,6 +256,7 @@ fn read(frame: &[u8]) -> Option<Asked> {
         to: (to, to_port).into(),
         message: packet[l4 + ip::UDP_LEN..].to_vec(),
         packet: packet.to_vec(),
+        queue,
     })
 }
 

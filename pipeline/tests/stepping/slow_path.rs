@@ -1,6 +1,6 @@
 //! A thread of the slow path, turned by hand: what `pmdns::slowpath` does with sockets and threads, done with a [`Network`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use pmdns_resolver::validation::{ValidationReport, Work, Worker};
 use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route};
 
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
-use super::port_wire::{Asked, PortWire};
+use super::port_wire::{Asked, PORT_UNREACHABLE, PortWire};
 use super::{Setup, fill};
 
 /// Steps of validation in a turn.
@@ -32,6 +32,8 @@ pub(crate) struct SlowPath {
     /// The link for queries over a port, and the query of each batch that went over it.
     pub(crate) port: Option<PortWire>,
     pub(crate) over_port: Vec<Option<Asked>>,
+    /// The batches that have left by a port, whether or not they have reached the far end.
+    departed: BTreeSet<usize>,
     max_port_queries: usize,
     connections: Vec<Option<Socket>>,
     sockets: u64,
@@ -52,7 +54,10 @@ impl SlowPath {
             PortWire::new(parts, resolver.config.upstreams.len(), random)
         });
         let threads = resolver.config.slow_path_shards();
-        let rooms = port.as_ref().map(|port| port.max_queries(threads)).unwrap_or_default();
+        let mut rooms = port.as_ref().map(|port| port.max_queries(threads)).unwrap_or_default();
+        for room in rooms.iter_mut().flatten() {
+            *room = setup.port_queries.min(*room);
+        }
         let max_port_queries = rooms.iter().flatten().sum();
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
         let trust = resolver.trust_anchors.clone();
@@ -78,6 +83,7 @@ impl SlowPath {
             port,
             max_port_queries,
             over_port: Vec::new(),
+            departed: BTreeSet::new(),
             connections: Vec::new(),
             sockets: 0,
         }
@@ -101,7 +107,7 @@ impl SlowPath {
 
     /// Queries over a port that are under way, and how many may be.
     pub(crate) fn over_port(&self) -> (usize, usize) {
-        (self.over_port.iter().flatten().count(), self.max_port_queries)
+        (self.departed.len(), self.max_port_queries)
     }
 
     /// Takes one turn, and says how much there was to do.
@@ -197,23 +203,44 @@ impl SlowPath {
         }
     }
 
-    /// Sends the query of a batch by the real driver. To the network it is a socket that is open for as long as the batch.
+    /// Sends the query of a batch by the real driver.
     fn send_over_port(&mut self, slot: usize, route: Route, network: &mut dyn Network) {
         let Some(port) = &mut self.port else { panic!("the rig has no port for {route:?}") };
+        self.departed.insert(slot);
         for asked in port.send(slot, route, &mut self.resolver) {
-            let socket = self.socket(Transport::Udp, asked.to);
-            // A port has no sockets to run out of.
-            let sent = network.open(socket).and_then(|()| network.send(socket, &asked.message));
-            *place(&mut self.batches, slot) = sent.is_ok().then_some(socket);
-            if self.over_port.len() <= slot {
-                self.over_port.resize(slot + 1, None);
-            }
-            self.over_port[slot] = Some(asked);
+            self.reach(slot, asked, network);
         }
+    }
+
+    /// The query of a batch has reached the far end. To the network it is a socket that is open for as long as the batch.
+    pub(super) fn reach(&mut self, slot: usize, asked: Asked, network: &mut dyn Network) {
+        let socket = self.socket(Transport::Udp, asked.to);
+        // A port has no sockets to run out of.
+        let sent = network.open(socket).and_then(|()| network.send(socket, &asked.message));
+        *place(&mut self.batches, slot) = sent.is_ok().then_some(socket);
+        if self.over_port.len() <= slot {
+            self.over_port.resize(slot + 1, None);
+        }
+        self.over_port[slot] = Some(asked);
+    }
+
+    /// What has arrived for a query over a port, as a frame, and which queue the query left by. `None`: it is for something
+    /// else.
+    pub(super) fn frame_of(&self, arrival: &Arrival) -> Option<(Option<Vec<u8>>, usize)> {
+        let has = |one: &Option<Socket>| one.is_some_and(|one| one.number == arrival.socket);
+        let slot = self.batches.iter().position(has)?;
+        let (port, asked) = (self.port.as_ref()?, self.over_port.get(slot)?.as_ref()?);
+        let frame = match &arrival.bytes {
+            Bytes::Datagram(from, bytes) => port.datagram(*from, asked.from, bytes),
+            Bytes::Broken(_) => Some(port.refusal(asked, PORT_UNREACHABLE)),
+            _ => None,
+        };
+        Some((frame, asked.queue))
     }
 
     fn close_batch(&mut self, slot: usize, network: &mut dyn Network) {
         close(&mut self.batches, slot, network);
+        self.departed.remove(&slot);
         self.port.iter_mut().for_each(|port| port.close(slot));
         if let Some(asked) = self.over_port.get_mut(slot) {
             *asked = None;
