@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
 use pmdns_nics::hugepage::{Arena, ArenaReport};
+use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{FramePool, PortFacts};
 use pmdns_stages::cache::{Cache, Retention, Writer};
 use pmdns_stages::client_table::{ClientTable, ClientTableWriter};
@@ -13,16 +14,25 @@ use pmdns_stages::policy::{Digest, Ruleset};
 use pmdns_stages::wire::name::Seed;
 
 use super::asking::Asking;
+use super::error::EngineError;
 use super::gauges::Gauges;
 use super::rings::RingGauges;
 use super::shared::Shared;
-use super::{EngineError, EngineStreams, random};
 use crate::clock::Clock;
 use crate::line::{StageParts, Stages};
 use crate::ports::PortNews;
 use crate::rule_names::ListNames;
 use crate::rules::{CookieMaker, RulesInboxes, RulesPublisher};
 use crate::topology::Topology;
+
+/// The engine's parts for clients over streams, whose port comes behind the configured ones.
+#[derive(Clone)]
+pub struct EngineStreams {
+    /// Where frames for them come from.
+    pub pool: FramePool,
+    /// How long an idle connection lasts, which they are told.
+    pub idle_time: IdleTime,
+}
 
 /// What the work of every thread is made of.
 pub(super) struct Foundations {
@@ -135,6 +145,12 @@ fn client_table(
 /// The NUMA node of the cache: the one the config names, else the first port's.
 fn cache_node(config: &Config, facts: &[PortFacts]) -> Option<u32> {
     config.cache.numa_node.or_else(|| facts.first()?.numa_node)
+}
+
+pub(super) fn random() -> Result<[u8; 16], EngineError> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(EngineError::Random)?;
+    Ok(random)
 }
 
 #[cfg(test)]

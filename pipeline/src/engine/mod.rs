@@ -1,6 +1,7 @@
 //! The engine: builds, starts, watches and stops everything that a topology names.
 
 mod asking;
+mod error;
 mod foundations;
 mod gauges;
 mod rings;
@@ -10,17 +11,17 @@ mod threads;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pmdns_config::{Config, Problem};
-use pmdns_nics::hugepage::{ArenaError, ArenaReport};
-use pmdns_nics::stream::IdleTime;
+use pmdns_config::Config;
+use pmdns_nics::hugepage::ArenaReport;
 use pmdns_nics::{FramePool, PortFacts, Queues};
-use pmdns_stages::cache::CacheError;
 use pmdns_stages::client_table::ClientTableWriter;
-use pmdns_stages::policy::{Digest, RulesetError};
+use pmdns_stages::policy::Digest;
 use pmdns_stages::wire::name::Seed;
 
 pub use self::asking::Asking;
-use self::foundations::Foundations;
+pub use self::error::EngineError;
+pub use self::foundations::EngineStreams;
+use self::foundations::{Foundations, random};
 pub use self::gauges::Gauges;
 use self::rings::lay_rings;
 pub use self::rings::{RingEnds, RingGauges};
@@ -32,52 +33,11 @@ use crate::observe::ObserverLender;
 use crate::ports::AllPortNews;
 use crate::probe::{self, Prober};
 use crate::rules::RulesPublisher;
-use crate::slowpath::{self, AnchorError, SlowPathParts, TrustError};
+use crate::slowpath::{self, SlowPathParts};
 use crate::snapshot::CacheOrders;
 use crate::topology::Topology;
 use crate::worker::Worker;
 use crate::zone_limits::LimitsLender;
-
-/// Why the engine could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// No memory for the cache.
-    #[error(transparent)]
-    Arena(#[from] ArenaError),
-    /// The cache does not fit its memory.
-    #[error(transparent)]
-    Cache(#[from] CacheError),
-    /// The rules cannot be made ready.
-    #[error(transparent)]
-    Rules(#[from] RulesetError),
-    /// The file with cookie secrets has changed since it was checked.
-    #[error("cookies.secret_file {0}")]
-    Cookies(Problem),
-    /// Certificates of encrypted upstreams cannot be checked.
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    /// The trust anchors cannot be used.
-    #[error(transparent)]
-    Anchors(#[from] AnchorError),
-    /// The system gives no random numbers.
-    #[error("no random numbers from the system: {0}")]
-    Random(getrandom::Error),
-    /// There is no memory for the client table.
-    #[error("the client table: {0}; or lower clients.max_entries")]
-    Clients(ArenaError),
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(std::io::Error),
-}
-
-/// The engine's parts for clients over streams, whose port comes behind the configured ones.
-#[derive(Clone)]
-pub struct EngineStreams {
-    /// Where frames for them come from.
-    pub pool: FramePool,
-    /// How long an idle connection lasts, which they are told.
-    pub idle_time: IdleTime,
-}
 
 /// Everything is built, nothing is started. Tests call the workers' turns themselves.
 pub struct Engine {
@@ -175,10 +135,4 @@ impl Engine {
 /// A random seed for the hashes of names, so that nobody can predict them.
 pub(crate) fn random_seed() -> Result<Seed, EngineError> {
     Ok(Seed::new(random()?))
-}
-
-fn random() -> Result<[u8; 16], EngineError> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(EngineError::Random)?;
-    Ok(random)
 }

@@ -14,8 +14,8 @@ use pmdns_stages::exceptions::ClassLimit;
 use pmdns_stages::ports::Ports;
 use pmdns_stages::ratelimit::ClientPrefixes;
 
-use super::EngineError;
 use super::asking::Asking;
+use super::error::EngineError;
 use super::gauges::Gauges;
 use super::rings::{SlowPathRings, TapRings, WorkerRings};
 use crate::exceptions::{KernelOutlets, PortOutlet, TapThread};

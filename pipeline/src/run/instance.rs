@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 
-use super::RunError;
 use super::announce::announce;
+use super::error::RunError;
 use super::opened::Opened;
 use super::ports::StartedPorts;
 use super::services::Services;

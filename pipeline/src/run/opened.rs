@@ -3,7 +3,7 @@
 use pmdns_config::Config;
 use pmdns_streams::tls::Certificate;
 
-use super::RunError;
+use super::error::RunError;
 use crate::clients::OpenClients;
 use crate::control::api::ApiListener;
 use crate::control::metrics::server::MetricsListener;

@@ -5,7 +5,7 @@ use pmdns_config::narrow::to_u8;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::{FramePool, Nic, PortFacts, Queues};
 
-use super::RunError;
+use super::error::RunError;
 use crate::engine::{Engine, EngineStreams};
 use crate::exceptions::interface;
 use crate::streams::{Entry, OpenStreams};

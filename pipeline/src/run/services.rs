@@ -7,10 +7,10 @@ use std::time::Instant;
 use pmdns_config::Config;
 use pmdns_control::Call;
 use pmdns_streams::tls::Certificate;
+use serde::Serialize;
 
-use super::RunError;
+use super::error::RunError;
 use super::ports::RunningPorts;
-use super::to_json;
 use crate::admission::ConnectionReport;
 use crate::capture::Captures;
 use crate::clients::{Clients, OpenClients};
@@ -246,4 +246,9 @@ impl<'c> Services<'c> {
 fn expiries(certificates: &[Certificate]) -> Named {
     let expiries = certificates.iter().filter_map(Certificate::expiry);
     expiries.map(|(table, expires)| (table.to_owned(), expires)).collect()
+}
+
+/// A report as `pmdns stats --json` prints it, or the result of a check.
+pub fn to_json(report: &impl Serialize) -> String {
+    serde_json::to_string(report).expect("a report holds only strings and numbers")
 }

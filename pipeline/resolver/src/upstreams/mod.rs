@@ -3,6 +3,7 @@
 //! A question comes in as a try ([`Upstreams::ask`]). A try ends with a reply that belongs to it ([`Replied`]), or with
 //! a failure ([`Upstreams::next_failed`]). Other modules decide what happens to the question then.
 
+mod believed_errors;
 pub(crate) mod capabilities;
 pub(crate) mod connection;
 pub(crate) mod cookies;
@@ -43,12 +44,12 @@ use crate::questions::question::Question;
 use crate::random::Random;
 use crate::settings::Settings;
 use crate::timers::MAX_DUE;
+use believed_errors::BelievedErrors;
 use cookies::CookieSecret;
 use encrypted::Encrypted;
 use medium::Limits;
 use network::{Network, Timer};
 use peers::Peers;
-use port_replies::BelievedErrors;
 use query::Proof;
 pub use route::Route;
 use udp_batch::UdpQuery;

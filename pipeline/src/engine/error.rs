@@ -1,0 +1,40 @@
+//! Errors of building and starting an engine.
+
+use pmdns_config::Problem;
+use pmdns_nics::hugepage::ArenaError;
+use pmdns_stages::cache::CacheError;
+use pmdns_stages::policy::RulesetError;
+
+use crate::slowpath::{AnchorError, TrustError};
+
+/// Why the engine could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No memory for the cache.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// The cache does not fit its memory.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The rules cannot be made ready.
+    #[error(transparent)]
+    Rules(#[from] RulesetError),
+    /// The file with cookie secrets has changed since it was checked.
+    #[error("cookies.secret_file {0}")]
+    Cookies(Problem),
+    /// Certificates of encrypted upstreams cannot be checked.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The trust anchors cannot be used.
+    #[error(transparent)]
+    Anchors(#[from] AnchorError),
+    /// The system gives no random numbers.
+    #[error("no random numbers from the system: {0}")]
+    Random(getrandom::Error),
+    /// There is no memory for the client table.
+    #[error("the client table: {0}; or lower clients.max_entries")]
+    Clients(ArenaError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
