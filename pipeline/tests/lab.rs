@@ -65,6 +65,8 @@ mod api_speed;
 mod browser;
 #[path = "lab/changed_upstreams.rs"]
 mod changed_upstreams;
+#[path = "lab/commands.rs"]
+mod commands;
 #[path = "lab/console.rs"]
 mod console;
 #[path = "lab/day.rs"]
@@ -89,8 +91,6 @@ mod kernel;
 mod lifecycle;
 #[path = "lab/observe.rs"]
 mod observe;
-#[path = "lab/orders.rs"]
-mod orders;
 #[path = "lab/over_port.rs"]
 mod over_port;
 #[path = "lab/passing.rs"]

@@ -21,7 +21,7 @@ use crate::control::socket::Client;
 use crate::engine::Gauges;
 use crate::observe::{MAX_OBSERVERS, ObserverLender};
 use crate::rule_names::RuleNames;
-use crate::snapshot::CacheOrders;
+use crate::snapshot::CacheJobs;
 use crate::threads::nap;
 
 /// Captures and traces at a time. Other observers of a core keep their places.
@@ -38,7 +38,7 @@ pub struct Captures {
     lender: ObserverLender,
     clock: Clock,
     names: RuleNames,
-    orders: CacheOrders,
+    cache_jobs: CacheJobs,
     ports: Arc<[String]>,
     /// How many of the ports have wires.
     wires: usize,
@@ -56,16 +56,16 @@ enum End {
 }
 
 impl Captures {
-    /// Captures of packets on these ports, of which the first `wires` have wires. `orders` has the cache.
+    /// Captures of packets on these ports, of which the first `wires` have wires. `cache_jobs` has the cache.
     pub fn new(
         lender: ObserverLender,
         gauges: &Gauges,
-        orders: CacheOrders,
+        cache_jobs: CacheJobs,
         ports: &[String],
         wires: usize,
     ) -> Self {
         let (clock, names, jobs) = (gauges.clock, gauges.names.clone(), Jobs::new(MAX_JOBS));
-        Self { lender, clock, names, orders, ports: ports.into(), wires, jobs }
+        Self { lender, clock, names, cache_jobs, ports: ports.into(), wires, jobs }
     }
 
     /// Writes the packets of this selection into the client's file.
@@ -96,7 +96,7 @@ impl Captures {
 
     /// What packets are told by, as it is now.
     pub(super) fn facts(&self) -> Facts<'_> {
-        let (cache, rules) = (self.orders.cache(), self.names.in_use());
+        let (cache, rules) = (self.cache_jobs.cache(), self.names.in_use());
         Facts { ports: &self.ports, clock: self.clock, cache, rules }
     }
 

@@ -12,7 +12,7 @@ use super::jobs::Jobs;
 use super::request::CacheJob;
 use super::socket::Client;
 use crate::capture::Sink;
-use crate::snapshot::{CacheOrders, SnapshotError};
+use crate::snapshot::{CacheJobs, SnapshotError};
 
 /// The most jobs at a time. They wait for each other anyway.
 const MAX_JOBS: usize = 4;
@@ -21,16 +21,16 @@ const MAX_SENT: usize = 1;
 
 /// Runs jobs on the cache, each in a thread of its own.
 #[derive(Clone, Debug)]
-pub struct CacheJobs {
-    orders: CacheOrders,
+pub struct ClientJobs {
+    cache_jobs: CacheJobs,
     jobs: Jobs,
     sent: Jobs,
 }
 
-impl CacheJobs {
+impl ClientJobs {
     /// Runs jobs on this cache.
-    pub fn new(orders: CacheOrders) -> Self {
-        Self { orders, jobs: Jobs::new(MAX_JOBS), sent: Jobs::new(MAX_SENT) }
+    pub fn new(cache_jobs: CacheJobs) -> Self {
+        Self { cache_jobs, jobs: Jobs::new(MAX_JOBS), sent: Jobs::new(MAX_SENT) }
     }
 
     /// Runs a job and sends the client its result.
@@ -48,22 +48,22 @@ impl CacheJobs {
 
     fn carry_out(&self, job: &CacheJob, file: Option<File>) -> Result<Reply, SnapshotError> {
         let done = match job {
-            CacheJob::List(list) => return Ok(Reply::of(&show(&self.orders, list)?)),
+            CacheJob::List(list) => return Ok(Reply::of(&show(&self.cache_jobs, list)?)),
             CacheJob::Purge(purge) => {
-                self.orders.purge(purge).map(|count| format!("{count} answers purged"))
+                self.cache_jobs.purge(purge).map(|count| format!("{count} answers purged"))
             }
             CacheJob::Dump(path) => self
-                .orders
+                .cache_jobs
                 .dump_into(handed_over(path, file)?, path)
                 .map(|count| format!("{count} answers written")),
             CacheJob::Send => {
                 let sink = Sink::new(file).map_err(|why| unusable(Path::new("to a pipe"), why))?;
-                self.orders
+                self.cache_jobs
                     .send(BufWriter::new(sink))
                     .map(|count| format!("{count} answers written"))
             }
             CacheJob::Load(path) => self
-                .orders
+                .cache_jobs
                 .load_from(handed_over(path, file)?, path)
                 .map(|loaded| loaded.to_string()),
         };

@@ -8,15 +8,15 @@ use pmdns_stages::wire::name::suffixes;
 
 use super::request::CacheList;
 use crate::lookup::records;
-use crate::snapshot::{CacheOrders, SnapshotError};
+use crate::snapshot::{CacheJobs, SnapshotError};
 
 /// Bytes of records that are shown at most.
 const MAX_BYTES: usize = 8 << 20;
 
 /// The answers that are asked for. Other jobs on the cache wait meanwhile, so nothing is written before it ends.
-pub(super) fn show(orders: &CacheOrders, list: &CacheList) -> Result<CachePage, SnapshotError> {
+pub(super) fn show(cache_jobs: &CacheJobs, list: &CacheList) -> Result<CachePage, SnapshotError> {
     let (mut page, mut bytes) = (CachePage::default(), 0);
-    orders.each(|entry| {
+    cache_jobs.each(|entry| {
         let mut buffer = NameBuffer::default();
         let key = entry.key(&mut buffer);
         if !is_wanted(list, key) {

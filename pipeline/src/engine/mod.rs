@@ -34,7 +34,7 @@ use crate::ports::AllPortNews;
 use crate::probe::{self, Prober};
 use crate::rules::RulesPublisher;
 use crate::slowpath::{self, SlowPathParts};
-use crate::snapshot::CacheOrders;
+use crate::snapshot::CacheJobs;
 use crate::topology::Topology;
 use crate::worker::Worker;
 use crate::zone_limits::LimitsLender;
@@ -52,7 +52,7 @@ pub struct Engine {
     /// The news of the ports for the data cores.
     pub news: AllPortNews,
     /// Jobs on the cache while they run.
-    pub orders: CacheOrders,
+    pub cache_jobs: CacheJobs,
     /// Lends observers to the data cores.
     pub observers: ObserverLender,
     /// The pages that the cache got.
@@ -102,7 +102,7 @@ impl Engine {
             foundations;
         let cores = topology.workers.len();
         let burst = slowpath::burst(topology.cores_resolve, cores);
-        let (slow_path, orders) =
+        let (slow_path, cache_jobs) =
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
         let (observers, of_cores) = ObserverLender::new(cores);
         let (zone_limits, limits_of_cores) = LimitsLender::new(cores);
@@ -113,7 +113,7 @@ impl Engine {
             shared.workers(&topology, queues, rings.workers.into_iter().zip(probes), inboxes);
         let Shared { config, cache, gauges, news, stop, .. } = shared;
         Ok(Self {
-            orders: CacheOrders::new(orders, cache, gauges.clock, config.scope_map()),
+            cache_jobs: CacheJobs::new(cache_jobs, cache, gauges.clock, config.scope_map()),
             workers,
             slow_path,
             taps,

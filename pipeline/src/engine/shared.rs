@@ -25,7 +25,7 @@ use crate::ports::AllPortNews;
 use crate::probe::ProbeEnds;
 use crate::ring::RingSender;
 use crate::rules::{LineRules, ResolverRules, RulesInbox};
-use crate::slowpath::{self, Anchors, Inlets, Order, Parts, PortParts, SlowPathParts, Trust};
+use crate::slowpath::{self, Anchors, Inlets, JobRequest, Parts, PortParts, SlowPathParts, Trust};
 use crate::topology::{Topology, WorkerPlan};
 use crate::worker::{Worker, WorkerParts};
 use crate::zone_limits::LimitsInbox;
@@ -43,7 +43,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The slow path's threads' work, and the channel for each thread's cache orders.
+    /// The slow path's threads' work, and the channel to each thread for requests of jobs on its shard.
     pub(super) fn slow_path(
         &self,
         mut asking: Asking,
@@ -51,12 +51,12 @@ impl Shared {
         rings: Vec<SlowPathRings>,
         burst: usize,
         inboxes: Vec<RulesInbox<ResolverRules>>,
-    ) -> Result<(Vec<SlowPathParts>, Vec<Sender<Order>>), EngineError> {
+    ) -> Result<(Vec<SlowPathParts>, Vec<Sender<JobRequest>>), EngineError> {
         let trust = Trust::load(&self.config.upstreams)?;
         let anchors = Anchors::load(&self.config.dnssec)?;
         let threads = writers.into_iter().zip(rings).zip(inboxes).enumerate();
         let threads = threads.map(|(index, ((writer, rings), rules))| {
-            let (give, orders) = slowpath::orders();
+            let (give, requests) = slowpath::job_requests();
             let resolver = Parts {
                 config: Arc::clone(&self.config),
                 trust_anchors: anchors.as_ref().map(|anchors| anchors.trust().clone()),
@@ -90,7 +90,7 @@ impl Shared {
                 outlets: rings.answers,
                 answers_to: rings.answers_to,
                 clock: self.gauges.clock,
-                orders,
+                requests,
                 stop: Arc::clone(&self.stop),
             };
             (parts, give)

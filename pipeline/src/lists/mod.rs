@@ -40,8 +40,8 @@ use fetch::Source;
 pub(crate) use keep::clear;
 use list::{Followed, List};
 
-/// The most orders that may wait for the thread.
-const MAX_ORDERS: usize = 16;
+/// The most requests that may wait for the thread.
+const MAX_REQUESTS: usize = 16;
 /// Names of all fetched lists together: half of what there is room for. So no server can keep rules from being made of the other
 /// lists, which a start needs.
 const MAX_FETCHED_NAMES: usize = MAX_LIST_NAMES / 2;
@@ -59,7 +59,7 @@ pub struct FetchReport {
 }
 
 /// A message to the thread.
-enum Order {
+enum ListRequest {
     /// These lists are kept up to date from now on.
     Follow(Vec<Followed>),
     /// A client wants the lists of this name fetched now.
@@ -71,7 +71,7 @@ pub struct Lists {
     followed: Vec<Followed>,
     /// Those that the system trusts. They are read once, because later they may be out of reach.
     system: Option<Arc<RootCertStore>>,
-    orders: Option<mpsc::Sender<Order>>,
+    requests: Option<mpsc::Sender<ListRequest>>,
     news: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,13 +83,13 @@ impl Lists {
     ///
     /// There is no thread.
     pub fn start(config: &Config, core: Option<usize>) -> io::Result<Self> {
-        let (orders, ordered) = mpsc::channel(MAX_ORDERS);
+        let (requests, asked) = mpsc::channel(MAX_REQUESTS);
         let news = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let told = Arc::clone(&news);
         let body = move || {
             pin(core);
-            LocalSet::new().block_on(&runtime, serve(ordered, told));
+            LocalSet::new().block_on(&runtime, serve(asked, told));
             // The system's resolver may still be at work.
             runtime.shutdown_background();
         };
@@ -97,7 +97,8 @@ impl Lists {
         let is_trusted = |list: &Blocklist| list.url.is_some() && list.ca_file.is_none();
         let is_needed = config.control.lists.is_some() || config.blocklists.iter().any(is_trusted);
         let system = if is_needed { roots::of_system().map(Arc::new) } else { None };
-        let mut this = Self { followed: Vec::new(), system, orders: Some(orders), news, thread };
+        let mut this =
+            Self { followed: Vec::new(), system, requests: Some(requests), news, thread };
         this.follow(config);
         Ok(this)
     }
@@ -115,28 +116,28 @@ impl Lists {
                 Followed { file, format, interval, source, counters }
             })
             .collect();
-        self.order(Order::Follow(self.followed.clone()));
+        self.request(ListRequest::Follow(self.followed.clone()));
     }
 
     /// Fetches the lists of this name now, and tells the client what came of it.
     pub fn refresh(&self, name: String, client: Client) {
         if self.followed.iter().any(|list| list.is_called(&name)) {
-            return self.order(Order::Refresh(name, client));
+            return self.request(ListRequest::Refresh(name, client));
         }
         let why =
             format!("there is no list `{name}` with a `url`; `pmdns list show` shows the lists");
         client.reply(Reply::Refused(Refusal::Unknown, why));
     }
 
-    fn order(&self, order: Order) {
-        let told = self.orders.as_ref().map(|orders| orders.try_send(order));
+    fn request(&self, request: ListRequest) {
+        let told = self.requests.as_ref().map(|requests| requests.try_send(request));
         match told {
-            Some(Err(mpsc::error::TrySendError::Full(Order::Refresh(_, client)))) => {
+            Some(Err(mpsc::error::TrySendError::Full(ListRequest::Refresh(_, client)))) => {
                 let why = "lists are being fetched; try again later".to_owned();
                 client.reply(Reply::Refused(Refusal::Busy, why));
             }
             Some(Err(_)) => {
-                tracing::warn!("the thread of the lists takes no orders; reload once more")
+                tracing::warn!("the thread of the lists takes no requests; reload once more")
             }
             _ => {}
         }
@@ -159,8 +160,8 @@ impl Lists {
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        // The thread ends when its channel of orders is closed.
-        self.orders = None;
+        // The thread ends when its channel of requests is closed.
+        self.requests = None;
         if let Some(thread) = self.thread.take()
             && !join_within(thread, STOP_PATIENCE)
         {
@@ -187,28 +188,28 @@ fn source(list: &Blocklist, system: Option<&Arc<RootCertStore>>) -> Result<Sourc
     Ok(Source { server: server.clone(), address: list.address, tls: Arc::new(tls) })
 }
 
-/// Fetches lists when they are due or wanted, until the channel of orders is closed.
-async fn serve(mut orders: mpsc::Receiver<Order>, news: Arc<AtomicBool>) {
+/// Fetches lists when they are due or wanted, until the channel of requests is closed.
+async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>) {
     let mut lists: Vec<List> = Vec::new();
     loop {
         let next = (0..lists.len()).min_by_key(|index| lists[*index].due());
         let due = next.map_or_else(Instant::now, |index| lists[index].due());
-        let order = tokio::select! {
-            order = orders.recv() => match order {
-                Some(order) => Some(order),
+        let request = tokio::select! {
+            request = requests.recv() => match request {
+                Some(request) => Some(request),
                 None => return,
             },
             () = sleep_until(due), if next.is_some() => None,
         };
-        match (order, next) {
-            (Some(Order::Follow(followed)), _) => {
+        match (request, next) {
+            (Some(ListRequest::Follow(followed)), _) => {
                 let next = followed.into_iter().map(|one| {
                     let before = lists.iter().find(|list| list.followed.file == one.file);
                     List::new(one, before)
                 });
                 lists = next.collect();
             }
-            (Some(Order::Refresh(name, client)), _) => {
+            (Some(ListRequest::Refresh(name, client)), _) => {
                 let mut told = Vec::new();
                 for index in 0..lists.len() {
                     if lists[index].followed.is_called(&name) {

@@ -21,7 +21,7 @@ use super::{
 use crate::control::jobs::Jobs;
 use crate::control::socket::Client;
 use crate::rule_names::RulesInUse;
-use crate::snapshot::{CacheOrders, SnapshotError};
+use crate::snapshot::{CacheJobs, SnapshotError};
 use crate::upstreams::UpstreamsInUse;
 
 /// Lookups at a time. Each may read block lists.
@@ -30,7 +30,7 @@ const MAX_LOOKUPS: usize = 4;
 /// Carries out lookups, each on a thread of its own.
 #[derive(Clone, Debug)]
 pub struct Lookups {
-    orders: CacheOrders,
+    cache_jobs: CacheJobs,
     /// The configuration of the start.
     started: Arc<Config>,
     jobs: Jobs,
@@ -42,13 +42,13 @@ pub struct Lookups {
 impl Lookups {
     /// Lookups in this cache, of an instance that was started with this configuration, and has these upstreams in use.
     pub fn new(
-        orders: CacheOrders,
+        cache_jobs: CacheJobs,
         started: &Config,
         upstreams: UpstreamsInUse,
         clients: Option<Arc<ClientTable>>,
     ) -> Self {
         let jobs = Jobs::new(MAX_LOOKUPS);
-        Self { orders, started: Arc::new(started.clone()), jobs, upstreams, clients }
+        Self { cache_jobs, started: Arc::new(started.clone()), jobs, upstreams, clients }
     }
 
     /// Carries out a lookup under the rules in use, and sends the client its result as JSON.
@@ -73,8 +73,8 @@ impl Lookups {
         };
         let key = Key::in_scope(&lookup.name, lookup.qtype, who.scope());
         let exempt = ruleset.exemption(&address, who);
-        let outlook = self.orders.outlook(key, exempt)?;
-        let (cache, (_, now)) = (self.orders.cache(), self.orders.now());
+        let outlook = self.cache_jobs.outlook(key, exempt)?;
+        let (cache, (_, now)) = (self.cache_jobs.cache(), self.cache_jobs.now());
         let found = cache.get(key.hash(cache.seed(), cache.seed().hash(key.name)), &key);
         let entry = found.and_then(|found| found.copy()).map(|entry| (entry.head(), entry));
         let fresh = entry.as_ref().filter(|(head, _)| head.expires > now);

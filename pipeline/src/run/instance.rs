@@ -17,7 +17,7 @@ use crate::control::reload::{Reloader, Written};
 use crate::control::report::Report;
 use crate::control::socket::{ControlServer, ControlSocket};
 use crate::engine::{EngineError, Running};
-use crate::snapshot::{CacheOrders, Keeper};
+use crate::snapshot::{CacheJobs, Keeper};
 use crate::supervisor::{Supervisor, stuck_worker};
 use crate::threads::nap;
 
@@ -63,7 +63,7 @@ impl<'c> Instance<'c> {
         )?;
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
-        let keeper = keeper(config, &services.orders, core)?;
+        let keeper = keeper(config, &services.cache_jobs, core)?;
         let servers = Servers::start(control, metrics, api, core)?;
         let supervisor = Supervisor::from_environment();
         tracing::info!("ready");
@@ -124,11 +124,11 @@ impl<'c> Instance<'c> {
 
 fn keeper(
     config: &Config,
-    orders: &CacheOrders,
+    cache_jobs: &CacheJobs,
     core: Option<usize>,
 ) -> Result<Option<Keeper>, EngineError> {
     let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
-    let keep = |path: &PathBuf| Keeper::start(orders.clone(), path.clone(), interval, core);
+    let keep = |path: &PathBuf| Keeper::start(cache_jobs.clone(), path.clone(), interval, core);
     config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)
 }
 

@@ -14,7 +14,7 @@ use super::ports::RunningPorts;
 use crate::admission::ConnectionReport;
 use crate::capture::Captures;
 use crate::clients::{Clients, OpenClients};
-use crate::control::cache_jobs::CacheJobs;
+use crate::control::cache_jobs::ClientJobs;
 use crate::control::calls::{self, Traffic};
 use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report::{Named, Report};
@@ -31,7 +31,7 @@ use crate::privileges::{self, Places, PrivilegeReport};
 use crate::query_log::find::LogSearches;
 use crate::query_log::{OpenLog, QueryLog};
 use crate::runtime::Runtime;
-use crate::snapshot::CacheOrders;
+use crate::snapshot::CacheJobs;
 use crate::streams::StreamClients;
 use crate::transfer::{Limits, Transfers};
 use crate::zone_limits::ZoneLimiter;
@@ -43,7 +43,7 @@ pub(super) struct Services<'c> {
     pub(super) watch: PortWatch,
     pub(super) gauges: Gauges,
     news: AllPortNews,
-    pub(super) orders: CacheOrders,
+    pub(super) cache_jobs: CacheJobs,
     pub(super) reloader: Reloader,
     runtime: Runtime,
     clients: Option<Clients>,
@@ -53,7 +53,7 @@ pub(super) struct Services<'c> {
     limiter: ZoneLimiter,
     hitters: Option<HeavyHitters>,
     query_log: Option<QueryLog>,
-    cache_jobs: CacheJobs,
+    client_jobs: ClientJobs,
     lookups: Lookups,
     log_searches: LogSearches,
     captures: Captures,
@@ -76,7 +76,7 @@ impl<'c> Services<'c> {
         core: Option<usize>,
     ) -> Result<(Self, Engine), RunError> {
         let (news, gauges) = (Arc::clone(&engine.news), engine.gauges.clone());
-        let (orders, observers) = (engine.orders.clone(), engine.observers.clone());
+        let (cache_jobs, observers) = (engine.cache_jobs.clone(), engine.observers.clone());
         let prober = engine.prober.take().expect("nobody took it");
         let publisher = engine.rules.take().expect("nobody took it");
         let lender = engine.zone_limits.take().expect("nobody took it");
@@ -110,10 +110,16 @@ impl<'c> Services<'c> {
             limiter: ZoneLimiter::new(lender, config.hitters.limit_answer, ticks_per_second),
             hitters,
             query_log,
-            cache_jobs: CacheJobs::new(orders.clone()),
-            lookups: Lookups::new(orders.clone(), config, gauges.upstreams.clone(), table),
+            client_jobs: ClientJobs::new(cache_jobs.clone()),
+            lookups: Lookups::new(cache_jobs.clone(), config, gauges.upstreams.clone(), table),
             log_searches: LogSearches::new(config),
-            captures: Captures::new(observers, &gauges, orders.clone(), names, config.ports.len()),
+            captures: Captures::new(
+                observers,
+                &gauges,
+                cache_jobs.clone(),
+                names,
+                config.ports.len(),
+            ),
             privileges,
             certificates,
             streams: None,
@@ -121,7 +127,7 @@ impl<'c> Services<'c> {
             ports,
             gauges,
             news,
-            orders,
+            cache_jobs,
         };
         Ok((services, engine))
     }
@@ -172,7 +178,7 @@ impl<'c> Services<'c> {
                 client.answer(&format!("ok {state}\n"));
             }
             Request::Reload => self.reloader.ask_for(client),
-            Request::CacheJob(cache_job) => self.cache_jobs.run(cache_job, client),
+            Request::CacheJob(cache_job) => self.client_jobs.run(cache_job, client),
             Request::Lookup(lookup) => match self.gauges.names.in_use() {
                 Some(rules) => self.lookups.run(lookup, rules, client),
                 None => client.answer("error: there are no rules yet\n"),
@@ -210,7 +216,7 @@ impl<'c> Services<'c> {
             tracing::error!("{error}; the same zones as before are transferred");
         }
         self.health.follow(config);
-        self.orders.set_scopes(config.scope_map());
+        self.cache_jobs.set_scopes(config.scope_map());
         true
     }
 

@@ -36,7 +36,7 @@ fn rewrite(path: &Path, table: &Table) -> io::Result<(File, usize)> {
 }
 
 /// A message to the thread.
-struct Order {
+struct Append {
     changes: Vec<Change>,
     number: u64,
 }
@@ -44,13 +44,13 @@ struct Order {
 /// The thread that writes.
 #[derive(Debug)]
 pub(super) struct Journal {
-    orders: Option<Sender<Order>>,
+    appends: Option<Sender<Append>>,
     progress: Arc<Progress>,
     next: u64,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// Numbers of orders: those up to `kept` are on the disk; the one in `failed` is not.
+/// Numbers of appends: those up to `kept` are on the disk; the one in `failed` is not.
 #[derive(Debug, Default)]
 struct Progress {
     kept: AtomicU64,
@@ -58,7 +58,7 @@ struct Progress {
 }
 
 impl Journal {
-    /// Writes the file anew with `table`, and appends to it from then on. `done` is called after each order.
+    /// Writes the file anew with `table`, and appends to it from then on. `done` is called after each append.
     pub(super) fn start(
         path: &Path,
         table: &Table,
@@ -66,7 +66,7 @@ impl Journal {
     ) -> Result<Self, JournalError> {
         let failed = |source| KIND.failed(path, source);
         let (file, lines) = rewrite(path, table).map_err(failed)?;
-        let (orders, taken) = bounded(MAX_WAITING);
+        let (appends, taken) = bounded(MAX_WAITING);
         let progress = Arc::<Progress>::default();
         let mut writer = Writer {
             path: path.to_owned(),
@@ -78,18 +78,18 @@ impl Journal {
         let body = move || writer.run(&taken, done);
         let thread =
             std::thread::Builder::new().name("journal".to_owned()).spawn(body).map_err(failed)?;
-        Ok(Self { orders: Some(orders), progress, next: 1, thread: Some(thread) })
+        Ok(Self { appends: Some(appends), progress, next: 1, thread: Some(thread) })
     }
 
-    /// Has changes kept, and returns the number of this order; `None`: too many wait.
+    /// Has changes kept, and returns the number of this append; `None`: too many wait.
     pub(super) fn keep(&mut self, changes: Vec<Change>) -> Option<u64> {
         let number = self.next;
-        self.orders.as_ref()?.try_send(Order { changes, number }).ok()?;
+        self.appends.as_ref()?.try_send(Append { changes, number }).ok()?;
         self.next += 1;
         Some(number)
     }
 
-    /// Whether an order is on the disk; an error if it could not be written.
+    /// Whether an append is on the disk; an error if it could not be written.
     pub(super) fn is_kept(&self, number: u64) -> Result<bool, ()> {
         let is_done = self.progress.kept.load(Ordering::Acquire) >= number;
         match self.progress.failed.load(Ordering::Acquire) >= number && !is_done {
@@ -101,7 +101,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        self.orders = None;
+        self.appends = None;
         if let Some(thread) = self.thread.take() {
             crate::threads::join_within(thread, std::time::Duration::from_secs(5));
         }
@@ -118,12 +118,13 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&mut self, orders: &Receiver<Order>, done: impl Fn()) {
-        while let Ok(first) = orders.recv() {
+    fn run(&mut self, appends: &Receiver<Append>, done: impl Fn()) {
+        while let Ok(first) = appends.recv() {
             // Orders that wait share one confirmation of the disk.
-            let orders: Vec<Order> = [first].into_iter().chain(orders.try_iter()).collect();
-            let last = orders.last().map_or(0, |order| order.number);
-            let changes: Vec<Change> = orders.into_iter().flat_map(|order| order.changes).collect();
+            let appends: Vec<Append> = [first].into_iter().chain(appends.try_iter()).collect();
+            let last = appends.last().map_or(0, |append| append.number);
+            let changes: Vec<Change> =
+                appends.into_iter().flat_map(|append| append.changes).collect();
             match self.write(&changes) {
                 Ok(()) => self.progress.kept.store(last, Ordering::Release),
                 Err(error) => {

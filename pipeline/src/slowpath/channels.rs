@@ -1,4 +1,4 @@
-//! Orders to a slow path thread about its shard of the cache, over channels.
+//! Requests of jobs on its shard of the cache to a slow path thread, over channels.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
 use pmdns_resolver::{Block, Inquiry, Job, Loaded, NotTaken, Outlook, TakenIn};
 use pmdns_stages::cache::{Entry, Purge};
 
-/// The most orders that may wait for a thread.
-const MAX_ORDERS: usize = 8;
+/// The most requests that may wait for a thread.
+const MAX_REQUESTS: usize = 8;
 /// The most blocks of entries that may wait for their writer, or for the thread that loads them.
 pub(crate) const MAX_BLOCKS: usize = 4;
-/// How long a thread may take for an order. Only a thread that has ended takes so long.
+/// How long a thread may take for a request. Only a thread that has ended takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An order.
+/// A job that is asked for.
 #[derive(Debug)]
-pub enum Order {
+pub enum JobRequest {
     /// Remove these answers, and send their number.
     Purge(Purge, Sender<u64>),
     /// Send all answers, in blocks. An empty block marks the end.
@@ -26,23 +26,23 @@ pub enum Order {
     Outlook(Inquiry, Sender<Outlook>),
 }
 
-/// The channel of orders to one slow path thread.
-pub fn orders() -> (Sender<Order>, Receiver<Order>) {
-    crossbeam_channel::bounded(MAX_ORDERS)
+/// The channel of requests to one slow path thread.
+pub fn job_requests() -> (Sender<JobRequest>, Receiver<JobRequest>) {
+    crossbeam_channel::bounded(MAX_REQUESTS)
 }
 
 /// Has every thread purge, waits for all, and returns how many answers were removed. `None`: a thread has ended.
-pub(crate) fn purge(threads: &[Sender<Order>], purge: &Purge) -> Option<u64> {
+pub(crate) fn purge(threads: &[Sender<JobRequest>], purge: &Purge) -> Option<u64> {
     let (done, lost) = crossbeam_channel::bounded(threads.len());
     for thread in threads {
-        thread.send_timeout(Order::Purge(purge.clone(), done.clone()), PATIENCE).ok()?;
+        thread.send_timeout(JobRequest::Purge(purge.clone(), done.clone()), PATIENCE).ok()?;
     }
     drop(done);
     threads.iter().map(|_| lost.recv_timeout(PATIENCE).ok()).sum()
 }
 
-impl Order {
-    /// The job for this order. It is carried out even if the sender does not wait any more.
+impl JobRequest {
+    /// The job that is asked for. It is carried out even if the sender does not wait any more.
     pub fn into_job(self) -> Job {
         fn tell<T: 'static>(done: Sender<T>) -> Box<dyn FnOnce(T)> {
             Box::new(move |result| {

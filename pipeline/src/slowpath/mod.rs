@@ -32,8 +32,8 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use pmdns_resolver::{Means, Output, Resolver};
 
+pub use channels::{JobRequest, job_requests};
 pub(crate) use channels::{MAX_BLOCKS, purge};
-pub use channels::{Order, orders};
 pub use encrypted::{EncryptedChange, Trust, TrustError};
 pub use inlets::{Inlets, burst, time};
 pub(crate) use pmdns_resolver::Block;
@@ -79,7 +79,7 @@ pub struct SlowPathParts {
     /// The clock with which misses were time-stamped.
     pub clock: Clock,
     /// Orders about its shard of the cache.
-    pub orders: Receiver<Order>,
+    pub requests: Receiver<JobRequest>,
     /// Set when the thread shall end.
     pub stop: Arc<AtomicBool>,
 }
@@ -105,7 +105,7 @@ pub struct SlowPath {
     clock: Clock,
     inlets: Inlets,
     outlets: Rc<RefCell<Outlets>>,
-    orders: Receiver<Order>,
+    requests: Receiver<JobRequest>,
     /// When a question was last under way.
     idle_since: Duration,
     /// When no client waited any more after the stop.
@@ -135,7 +135,7 @@ impl SlowPath {
             outlets,
             answers_to,
             clock,
-            orders,
+            requests,
             stop: _,
         } = all;
         let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
@@ -169,7 +169,7 @@ impl SlowPath {
             clock,
             inlets,
             outlets,
-            orders,
+            requests,
             drained: None,
         })
     }
@@ -232,11 +232,11 @@ impl SlowPath {
 
     /// Passes all input to the resolver. Returns how much there was.
     fn hear(&mut self) -> usize {
-        let Self { resolver, kernel, ports, encrypted, validation, inlets, orders, .. } = self;
+        let Self { resolver, kernel, ports, encrypted, validation, inlets, requests, .. } = self;
         if resolver.takes_jobs()
-            && let Ok(order) = orders.try_recv()
+            && let Ok(request) = requests.try_recv()
         {
-            resolver.begin_job(order.into_job());
+            resolver.begin_job(request.into_job());
         }
         let mut heard = kernel.hear(resolver);
         heard += ports.as_mut().map_or(0, |ports| ports.hear(resolver));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::CacheOrders;
+use super::CacheJobs;
 use crate::threads::{join_within, pin};
 
 /// How long the last snapshot may take at a stop, so that a hanging disk does not keep the process.
@@ -23,7 +23,7 @@ pub struct Keeper {
 impl Keeper {
     /// Loads `path` and writes it every `interval`, on a thread pinned to the CPU `core` if one is given.
     pub fn start(
-        orders: CacheOrders,
+        cache_jobs: CacheJobs,
         path: PathBuf,
         interval: Duration,
         core: Option<usize>,
@@ -32,10 +32,10 @@ impl Keeper {
         let stop = Arc::clone(&is_over);
         let body = move || {
             pin(core);
-            load(&orders, &path);
+            load(&cache_jobs, &path);
             loop {
                 wait(interval, &stop);
-                dump(&orders, &path);
+                dump(&cache_jobs, &path);
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
@@ -68,8 +68,8 @@ fn wait(interval: Duration, stop: &AtomicBool) {
     }
 }
 
-fn load(orders: &CacheOrders, path: &Path) {
-    match orders.load(path) {
+fn load(cache_jobs: &CacheJobs, path: &Path) {
+    match cache_jobs.load(path) {
         Ok(loaded) => tracing::info!("snapshot {}: {loaded}", path.display()),
         Err(error) if error.is_absent() => {
             tracing::info!("there is no snapshot {} yet", path.display());
@@ -78,8 +78,8 @@ fn load(orders: &CacheOrders, path: &Path) {
     }
 }
 
-fn dump(orders: &CacheOrders, path: &Path) {
-    match orders.dump(path) {
+fn dump(cache_jobs: &CacheJobs, path: &Path) {
+    match cache_jobs.dump(path) {
         Ok(count) => tracing::info!("{count} answers written to the snapshot {}", path.display()),
         Err(error) => tracing::warn!("{error}"),
     }

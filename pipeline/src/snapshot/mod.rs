@@ -26,7 +26,7 @@ pub use file::{SnapshotError, create};
 pub use keeper::Keeper;
 
 use crate::clock::Clock;
-use crate::slowpath::{self, Block, MAX_BLOCKS, Order};
+use crate::slowpath::{self, Block, JobRequest, MAX_BLOCKS};
 use file::{Snapshot, SnapshotWriter, Times, split};
 
 /// Entries given to a thread of the slow path at a time.
@@ -40,8 +40,8 @@ const SKEW_SECONDS: u64 = 60;
 
 /// Jobs on the whole cache while it is in use. The slow path's threads carry them out.
 #[derive(Clone, Debug)]
-pub struct CacheOrders {
-    threads: Vec<Sender<Order>>,
+pub struct CacheJobs {
+    threads: Vec<Sender<JobRequest>>,
     cache: Arc<Cache>,
     clock: Clock,
     /// The meaning of the scopes in keys, which a reload changes.
@@ -102,11 +102,11 @@ impl fmt::Display for Loaded {
     }
 }
 
-impl CacheOrders {
+impl CacheJobs {
     /// Jobs for these threads, by shard of `cache`. `scopes` describes the scopes of its keys
     /// ([`Config::scope_map`](pmdns_config::Config::scope_map)).
     pub fn new(
-        threads: Vec<Sender<Order>>,
+        threads: Vec<Sender<JobRequest>>,
         cache: Arc<Cache>,
         clock: Clock,
         scopes: String,
@@ -137,8 +137,8 @@ impl CacheOrders {
         let Key { name, qtype, qclass, flags } = key;
         let inquiry = Inquiry { name: name.into(), qtype, qclass, flags, exempt };
         let (done, told) = crossbeam_channel::bounded(1);
-        let order = Order::Outlook(inquiry, done);
-        thread.send_timeout(order, PATIENCE).map_err(|_| SnapshotError::Ended)?;
+        let request = JobRequest::Outlook(inquiry, done);
+        thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
         told.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)
     }
 
@@ -206,8 +206,8 @@ impl CacheOrders {
     ) -> Result<(), SnapshotError> {
         let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
         for thread in &self.threads {
-            let order = Order::Dump(give.clone());
-            thread.send_timeout(order, PATIENCE).map_err(|_| SnapshotError::Ended)?;
+            let request = JobRequest::Dump(give.clone());
+            thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
         }
         drop(give);
         // Each thread ends with an empty block.
@@ -251,8 +251,8 @@ impl CacheOrders {
         let mut shards = Vec::new();
         for thread in &self.threads {
             let (give, given) = crossbeam_channel::bounded(MAX_BLOCKS);
-            let order = Order::Load(given, done.clone());
-            thread.send_timeout(order, PATIENCE).map_err(|_| SnapshotError::Ended)?;
+            let request = JobRequest::Load(given, done.clone());
+            thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
             shards.push(Shard { give, batch: Vec::new() });
         }
         drop(done);

@@ -46,8 +46,8 @@ use pmdns_nics::counters::count;
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
 
-/// The most orders that may wait for the thread.
-const MAX_ORDERS: usize = 16;
+/// The most requests that may wait for the thread.
+const MAX_REQUESTS: usize = 16;
 /// Bytes of the longest notification that is read.
 const MAX_NOTIFY: usize = 4096;
 /// Connections with notifications at a time, in all and of one primary.
@@ -112,7 +112,7 @@ impl Transfers {
         core: Option<usize>,
     ) -> Result<Self, TransferError> {
         let sockets = config.transfer.listen.map(Sockets::bind).transpose()?;
-        let (follow, followed) = mpsc::channel(MAX_ORDERS);
+        let (follow, followed) = mpsc::channel(MAX_REQUESTS);
         let news = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TransferError::Thread)?;
@@ -146,7 +146,7 @@ impl Transfers {
         self.zones = zones.into_iter().map(|(counters, one)| (one, counters)).collect();
         let told = self.followed.as_ref().map(|follow| follow.try_send(self.zones.clone()));
         if let Some(Err(_)) = told {
-            tracing::warn!("the transfer thread takes no orders; reload once more");
+            tracing::warn!("the transfer thread takes no requests; reload once more");
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Transfers {
 
 impl Drop for Transfers {
     fn drop(&mut self) {
-        // The thread ends when its channel of orders is closed.
+        // The thread ends when its channel of requests is closed.
         self.followed = None;
         if let Some(thread) = self.thread.take()
             && !join_within(thread, STOP_PATIENCE)
@@ -246,7 +246,7 @@ impl Drop for FollowedZone {
 
 type FollowedZones = Rc<RefCell<Vec<FollowedZone>>>;
 
-/// Keeps zones up to date and receives notifications, until the channel of orders is closed.
+/// Keeps zones up to date and receives notifications, until the channel of requests is closed.
 async fn serve(
     sockets: Option<Sockets>,
     gate: Gate<IpAddr>,

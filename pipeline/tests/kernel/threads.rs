@@ -1,4 +1,4 @@
-//! The threads of the slow path: the rings between them and the data cores, orders from others, validation beside them.
+//! The threads of the slow path: the rings between them and the data cores, jobs for others, validation beside them.
 
 use std::path::PathBuf;
 
@@ -34,18 +34,18 @@ fn records(rig: &mut Rig, name: &str) -> u16 {
 
 #[test]
 fn a_thread_does_to_its_shard_what_it_is_ordered_to() {
-    let file = TestFile::new("orders");
+    let file = TestFile::new("cache_jobs");
     let stub = Stub::replying(Asked::address);
     let mut rig = Setup::asking(&[&stub]).start();
     for name in ["a.example", "b.example", "c.example"] {
         assert_eq!(records(&mut rig, name), 1);
     }
     let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge a.example".parse() else { panic!() };
-    assert_eq!(rig.order(|orders| orders.purge(&purge)).unwrap(), 1);
-    assert_eq!(rig.order(|orders| orders.dump(&file.0)).unwrap(), 2);
+    assert_eq!(rig.cache_job(|jobs| jobs.purge(&purge)).unwrap(), 1);
+    assert_eq!(rig.cache_job(|jobs| jobs.dump(&file.0)).unwrap(), 2);
     rig.finish();
     let mut rig = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) }.start();
-    let loaded = rig.order(|orders| orders.load(&file.0)).unwrap();
+    let loaded = rig.cache_job(|jobs| jobs.load(&file.0)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.left_out()), (2, 0));
     assert_eq!(records(&mut rig, "b.example"), 1);
     assert_eq!(stub.asked().len(), 3, "it is not asked again");

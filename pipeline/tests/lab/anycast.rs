@@ -141,7 +141,7 @@ fn ask() -> String {
     sh(&format!("ip netns exec router dig +tries=2 +time=5 +short @{} n9.bulk.test", SERVICE[0]))
 }
 
-fn order(word: &str) {
+fn command(word: &str) {
     let output = run(&[word, "--socket", SOCKET]);
     assert!(output.status.success(), "pmdns {word}: {output:?}");
 }
@@ -162,7 +162,7 @@ fn routes_follow_the_health_of_the_node() {
 
         withdrawn(
             "drained",
-            || order("drain"),
+            || command("drain"),
             |()| {
                 let health = run(&["health", "--json", "--socket", SOCKET]);
                 assert_eq!(health.status.code(), Some(9));
@@ -172,7 +172,7 @@ fn routes_follow_the_health_of_the_node() {
                     "{text}"
                 );
                 assert!(pmdns.log().contains("asks: drain"), "the log says who asked");
-                order("resume");
+                command("resume");
             },
         );
         // A name server has several processes.

@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
+use crate::commands::command;
 use crate::dig::dig;
 use crate::harness::{PATIENCE, isolated, path, sh};
 use crate::messages::{ask_a, rcode};
-use crate::orders::order;
 use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, run_to_failure, set_up_tap, upstream};
 use crate::stub::Stub;
 
@@ -100,7 +100,7 @@ fn what_is_said_over_the_api_holds_at_once_and_after_a_restart() {
             assert_eq!(status_of("good_8.test"), "NXDOMAIN");
         };
         holds();
-        order(&["local", "add", "printer.lan", "A", "192.0.2.77"], 0);
+        command(&["local", "add", "printer.lan", "A", "192.0.2.77"], 0);
         assert_eq!(dig(TAP_V4, "printer.lan A").data(), ["192.0.2.77"]);
         // Over the unix socket its users need no token.
         let over_unix = ["--unix-socket", "/run/lab/api.sock", "http://pmdns/api/v1/local"];
@@ -137,7 +137,7 @@ fn what_is_said_over_the_api_holds_at_once_and_after_a_restart() {
         let pmdns = Pmdns::start(&text);
         set_up_tap();
         holds();
-        order(&["unblock", "bad.test"], 0);
+        command(&["unblock", "bad.test"], 0);
         assert_eq!(status_of("good_x.bad.test"), "NOERROR");
         pmdns.stop();
         // A damaged file is told, and nothing is overwritten.

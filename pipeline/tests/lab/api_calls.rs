@@ -9,9 +9,9 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use serde_json::Value;
 
 use crate::api::{READER, WRITER, with_token, write_tokens};
+use crate::commands::command;
 use crate::dig::dig;
 use crate::harness::{isolated, path, sh, wait_until};
-use crate::orders::order;
 use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
 use crate::process::Process;
 use crate::stub::Stub;
@@ -75,7 +75,7 @@ fn a_node_is_drained_and_explained_over_the_api() {
         assert_eq!(post("drain").0, 200);
         let (status, health) = get("health");
         assert_eq!((status, health["state"].as_str()), (503, Some("drained")), "{health}");
-        order(&["health"], 9);
+        command(&["health"], 9);
         assert_eq!(post("resume").0, 200);
         assert_eq!(get("health").0, 200);
 
@@ -85,7 +85,7 @@ fn a_node_is_drained_and_explained_over_the_api() {
         assert_eq!((status, lookup["decided_by"].as_str()), (200, Some("block_list")), "{lookup}");
         let (_, lookup) = get("lookup?name=good_x.test&type=A&client=10.97.0.1");
         assert_eq!(lookup["decided_by"], "cache", "{lookup}");
-        assert!(order(&["lookup", "good_x.test"], 0).contains("it is in the cache"));
+        assert!(command(&["lookup", "good_x.test"], 0).contains("it is in the cache"));
         for wrong in
             ["lookup", "lookup?name=a..b", "lookup?name=a&type=AXFR", "lookup?name=a&client=x"]
         {
@@ -111,12 +111,12 @@ fn a_node_is_drained_and_explained_over_the_api() {
             "{cache}"
         );
         assert_eq!(get("cache?name=other").1["answers"], Value::Array(Vec::new()));
-        assert!(order(&["cache", "good_x.test"], 0).contains("good_x.test"));
+        assert!(command(&["cache", "good_x.test"], 0).contains("good_x.test"));
 
         let file = path("dumped").display().to_string();
         assert_eq!(with_token(READER, &["-o", &file, &url("cache/dump")]).0, 200);
-        order(&["purge", "good_x.test"], 0);
-        assert!(order(&["load", &file], 0).contains("1 answers loaded, 0 left out"));
+        command(&["purge", "good_x.test"], 0);
+        assert!(command(&["load", &file], 0).contains("1 answers loaded, 0 left out"));
         assert_eq!(get("cache?name=good_x.test").1["answers"][0]["name"], "good_x.test");
         let asks = "token r from 127.0.0.1 asks: CacheDump";
         assert!(pmdns.log().contains(asks), "{}", pmdns.log());
@@ -185,7 +185,7 @@ fn a_list_is_fetched_confirmed_and_refused() {
         assert!(code == 200 && done.contains("nothing new"), "{code} {done}");
         assert_eq!(count("unchanged"), 1);
         serve(&names(1001));
-        assert!(order(&["refresh", "ads.txt"], 0).contains("1001 names"));
+        assert!(command(&["refresh", "ads.txt"], 0).contains("1001 names"));
         wait_until("the new name is blocked", || status("ad1000.test") == "NXDOMAIN");
 
         for bad in ["", "<html>not here</html>\n", "ad0.test\n"] {
@@ -229,17 +229,17 @@ fn a_list_is_added_and_removed_while_it_runs() {
         set_up_tap();
         let status = |name: &str| dig(TAP_V4, &format!("{name} A")).status;
         let add = ["list", "add", "ads", "--url", URL, "--address", "127.0.0.1"];
-        let said = order(&add, 0);
+        let said = command(&add, 0);
         assert!(said.contains("list ads is fetched now"), "{said}");
         wait_until("the list is there", || status("ad1.test") == "NXDOMAIN");
         assert_ne!(status("old.test"), "NXDOMAIN", "it begins empty");
-        assert!(order(&["refresh", "ads"], 0).contains("nothing new"));
-        assert!(order(&add, 1).contains("already"));
+        assert!(command(&["refresh", "ads"], 0).contains("nothing new"));
+        assert!(command(&add, 1).contains("already"));
 
-        order(&["reload"], 0);
+        command(&["reload"], 0);
         assert_eq!(status("ad0.test"), "NXDOMAIN", "a reload keeps it");
         let line = format!("list ads added from {URL} (user 0)");
-        for said in [order(&["config", "--running"], 0), order(&["config", "--diff"], 0)] {
+        for said in [command(&["config", "--running"], 0), command(&["config", "--diff"], 0)] {
             assert!(said.contains(&line), "{said}");
         }
         let listed = &get("lists").1["lists"][0];

@@ -4,9 +4,9 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use crate::commands::command;
 use crate::harness::{isolated_alone, path, settled, sh};
 use crate::nsd::{self, BULK_NAMES};
-use crate::orders::order;
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, config_file, set_up_tap, upstream};
 
 /// Questions a second: so few that the changes come among them.
@@ -30,7 +30,7 @@ fn no_query_is_lost_while_the_upstream_is_replaced() {
                 thread::sleep(Duration::from_millis(400));
                 let port = if number % 2 == 0 { nsd::SECOND_PORT } else { nsd::PORT };
                 config_file(&config(port));
-                let said = order(&["reload"], 0);
+                let said = command(&["reload"], 0);
                 assert!(!said.contains("restart"), "{said}");
             }
             // The last one is the second, so the first is not needed any more.

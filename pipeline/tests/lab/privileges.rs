@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Output};
 
+use crate::commands::command;
 use crate::harness::{HUGE_FOLDER, isolated, isolated_alone, path, reserve_huge_pages, sh};
-use crate::orders::order;
 use crate::pmdns::{BINARY, COMMON, Pmdns, TAP_PORT, config_file, upstream};
 
 /// As a user that is not root's friend.
@@ -89,9 +89,9 @@ fn audit_12_only_the_group_may_ask_and_nothing_is_written_for_others() {
             assert!(!path("dump").exists(), "root has written nothing for it");
             // Nor does a pipe hold anybody up.
             sh("mkfifo /run/lab/open/pipe");
-            order(&["dump", "/run/lab/open/pipe"], 0);
+            command(&["dump", "/run/lab/open/pipe"], 0);
             sh("mkfifo /run/lab/open/other");
-            order(&["load", "/run/lab/open/other"], 1);
+            command(&["load", "/run/lab/open/other"], 1);
             assert!(pmdns.log().contains("control: user 65534"), "who asks is logged");
             pmdns.stop();
             println!("0660 and a group; dumps with the rights of who asks");
@@ -111,10 +111,10 @@ fn audit_12_a_reload_reads_where_the_configuration_did() {
         let list = |file: &str| config(&format!("[[blocklist]]\nfile = {file:?}\n"));
         let pmdns = Pmdns::start(&list("/run/lab/lists/one"));
         config_file(&list("/run/lab/lists/two"));
-        order(&["reload"], 0);
+        command(&["reload"], 0);
         config_file(&list("/run/elsewhere/three"));
         let is_confined = pmdns.log().contains(", Landlock,");
-        let said = order(&["reload"], if is_confined { 2 } else { 0 });
+        let said = command(&["reload"], if is_confined { 2 } else { 0 });
         assert!(!is_confined || said.contains("elsewhere/three"), "{said}");
         println!("{}", said.trim());
         pmdns.stop();
@@ -133,13 +133,13 @@ fn audit_12_start_tells_of_files_that_a_reload_cannot_read() {
         let told = "/run/lab/home/list cannot be read again: without capabilities user 0 may not enter \
                     /run/lab/home (it is user 65534's, mode 0700); give it to user 0, or open it (`chmod a+x`)";
         assert!(pmdns.log().contains(told), "{}", pmdns.log());
-        let said = order(&["reload"], 2);
+        let said = command(&["reload"], 2);
         assert!(
             said.contains("/run/lab/home/list") && said.contains("Permission denied"),
             "{said}"
         );
         sh("chmod a+x /run/lab/home");
-        order(&["reload"], 0);
+        command(&["reload"], 0);
         pmdns.stop();
         let pmdns = Pmdns::start(&config(list));
         assert!(!pmdns.log().contains("cannot be read again"), "{}", pmdns.log());

@@ -2,10 +2,10 @@
 
 use std::fs;
 
+use crate::commands::command;
 use crate::dig::dig;
 use crate::harness::{isolated, path, sh};
 use crate::nsd;
-use crate::orders::order;
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, TAP_V6, run_to_failure, set_up_tap, upstream};
 
 const ZONE: &str = "$ORIGIN shop.test.\n$TTL 3600\n@ SOA ns h 1 3600 900 604800 60\n@ NS ns\nns A 127.0.0.1\n\
@@ -58,38 +58,38 @@ fn a_subscriber_has_parental_control_from_one_answer_to_the_next() {
         file("");
         let pmdns = start();
         assert_eq!(passes(), [true, true], "and both answers are cached");
-        order(&["client", "set", "10.97.0.8", "kids"], 0);
-        order(&["client", "set", "fd97:0:0:8::/64", "kids"], 0);
+        command(&["client", "set", "10.97.0.8", "kids"], 0);
+        command(&["client", "set", "fd97:0:0:8::/64", "kids"], 0);
         assert_eq!(passes(), [false, true], "though it is cached");
-        let shown = order(&["client", "show", "fd97:0:0:8::1"], 0);
+        let shown = command(&["client", "show", "fd97:0:0:8::1"], 0);
         assert!(
             shown.contains("\"prefix\":\"fd97:0:0:8::/64\"") && shown.contains("kids"),
             "{shown}"
         );
-        let found = order(&["lookup", "casino.shop.test", "--client", "10.97.0.8"], 0);
+        let found = command(&["lookup", "casino.shop.test", "--client", "10.97.0.8"], 0);
         assert!(found.contains("kids"), "{found}");
-        order(&["client", "set", "10.97.0.8", "kid"], 1);
-        order(&["client", "remove", "10.97.0.7"], 1);
+        command(&["client", "set", "10.97.0.8", "kid"], 1);
+        command(&["client", "remove", "10.97.0.7"], 1);
 
         // A reload reads the file; what was said at run time stands before it.
         file("10.97.0.8 default\n10.97.0.9 kids\nfd97:0:0:9::/64 kids\n");
-        order(&["reload"], 0);
+        command(&["reload"], 0);
         assert_eq!(passes(), [false, false]);
-        order(&["client", "set", "10.97.0.9", "default"], 0);
-        order(&["client", "set", "fd97:0:0:9::1", "default"], 0);
-        order(&["client", "remove", "10.97.0.8"], 0);
-        order(&["client", "remove", "fd97:0:0:8::/64"], 0);
+        command(&["client", "set", "10.97.0.9", "default"], 0);
+        command(&["client", "set", "fd97:0:0:9::1", "default"], 0);
+        command(&["client", "remove", "10.97.0.8"], 0);
+        command(&["client", "remove", "fd97:0:0:8::/64"], 0);
         assert_eq!(passes(), [true, true]);
-        let listed = order(&["client", "list"], 0);
+        let listed = command(&["client", "list"], 0);
         assert!(listed.contains("\"total\":3"), "{listed}");
         file("10.97.0.8 kids\n10.97.0.9\n");
-        let refused = order(&["reload"], 2);
+        let refused = command(&["reload"], 2);
         assert!(
             refused.contains("subscribers, line 2: `10.97.0.9` is not PREFIX VIEW"),
             "{refused}"
         );
-        order(&["client", "set", "10.97.0.8", "kids"], 0);
-        order(&["client", "set", "fd97:0:0:8::1", "kids"], 0);
+        command(&["client", "set", "10.97.0.8", "kids"], 0);
+        command(&["client", "set", "fd97:0:0:8::1", "kids"], 0);
         pmdns.stop();
 
         file("10.97.0.8 default\n");

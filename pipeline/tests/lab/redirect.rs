@@ -1,9 +1,9 @@
 //! Redirection of names that do not exist, with NSD as the upstream: who gets the help page, and who the truth.
 
+use crate::commands::command;
 use crate::dig::dig;
 use crate::harness::{isolated, sh};
 use crate::nsd;
-use crate::orders::order;
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, config_file, set_up_tap, upstream};
 
 const ZONE: &str = "$ORIGIN shop.example.\n$TTL 3600\n@ SOA ns h 1 3600 900 604800 60\n@ NS ns\nns A 127.0.0.1\n\
@@ -78,21 +78,21 @@ fn a_name_that_does_not_exist_leads_to_the_page_unless_the_view_opts_out() {
             assert_eq!((&*status, &*data), ("NXDOMAIN", &["nowhere.shop.example.".to_owned()][..]));
         }
 
-        let found = order(&["lookup", typo, "--client", SUBSCRIBER], 0);
+        let found = command(&["lookup", typo, "--client", SUBSCRIBER], 0);
         assert!(found.contains("redirect") && found.contains("192.0.2.80"), "{found}");
-        order(&["client", "set", SUBSCRIBER, "truth"], 0);
+        command(&["client", "set", SUBSCRIBER, "truth"], 0);
         assert!(!is_redirected(&format!("{typo} A")), "from one answer to the next");
         assert!(!is_redirected("www.other.shop.example A"), "a miss of its own");
-        let found = order(&["lookup", typo, "--client", SUBSCRIBER], 0);
+        let found = command(&["lookup", typo, "--client", SUBSCRIBER], 0);
         assert!(found.contains("NXDOMAIN") && found.contains("in the cache"), "{found}");
-        order(&["client", "remove", SUBSCRIBER], 0);
+        command(&["client", "remove", SUBSCRIBER], 0);
         assert!(is_redirected("www.other.shop.example A"), "what another view has asked");
 
         config_file(&config("192.0.2.81"));
-        order(&["reload"], 0);
+        command(&["reload"], 0);
         assert_eq!(ask(&format!("{typo} A")).1, ["192.0.2.81"]);
         config_file(&config("127.0.0.1"));
-        let said = order(&["reload"], 2);
+        let said = command(&["reload"], 2);
         assert!(said.contains("`redirect[0].addresses[0]` is 127.0.0.1"), "{said}");
         assert_eq!(ask(&format!("{typo} A")).1, ["192.0.2.81"], "a wrong file changes nothing");
 

@@ -7,9 +7,9 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use crate::commands::command;
 use crate::harness::{PATIENCE, isolated_alone, path, settled, sh, wait_until};
 use crate::messages::{NOERROR, REFUSED, ask_a, id, rcode};
-use crate::orders::order;
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, config_file, set_up_tap, upstream};
 use crate::stub::{Stub, TRUTH};
 
@@ -104,7 +104,7 @@ fn replace_rules(pmdns: &Pmdns, load: &Load) {
         config_file(&config(in_use, &policy));
         let said = match number % 2 {
             0 => signal(pmdns, is_broken),
-            _ => order(&["reload"], if is_broken { 2 } else { 0 }),
+            _ => command(&["reload"], if is_broken { 2 } else { 0 }),
         };
         let place = format!("{}, line 3: ", path("broken.rpz").display());
         assert_eq!(said.contains(&place), is_broken, "order {number}: {said}");

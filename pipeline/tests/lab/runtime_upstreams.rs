@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::api::{READER, WRITER, with_token};
 use crate::api_calls::config;
+use crate::commands::command;
 use crate::harness::{isolated_alone, path, settled, sh};
 use crate::nsd::{self, BULK_NAMES};
-use crate::orders::order;
 use crate::pmdns::{Pmdns, TAP_V4, config_file, set_up_tap};
 use crate::stats::Stats;
 
@@ -58,27 +58,27 @@ fn no_query_is_lost_while_an_upstream_is_drained() {
             let (before, after) = before_and_after(&pmdns, nsd::SECOND_PORT);
             assert!(after > before, "each has its turn: {before} {after}");
 
-            let said = order(&["upstream", "drain", &second_at], 0);
+            let said = command(&["upstream", "drain", &second_at], 0);
             assert!(said.contains("gets no new questions"), "{said}");
             thread::sleep(Duration::from_millis(200));
             let (before, after) = before_and_after(&pmdns, nsd::SECOND_PORT);
             assert_eq!(after, before, "a drained upstream gets nothing");
-            let said = order(&["upstream", "drain", &first_at], 1);
+            let said = command(&["upstream", "drain", &first_at], 1);
             assert!(said.contains("nobody would be asked"), "{said}");
 
-            order(&["reload"], 0);
+            command(&["reload"], 0);
             let (before, after) = before_and_after(&pmdns, nsd::SECOND_PORT);
             assert_eq!(after, before, "a reload keeps it");
-            for said in [order(&["config", "--running"], 0), order(&["config", "--diff"], 0)] {
+            for said in [command(&["config", "--running"], 0), command(&["config", "--diff"], 0)] {
                 assert!(said.contains(&format!("upstream {second_at} drained (user 0)")), "{said}");
             }
 
-            order(&["upstream", "resume", &second_at], 0);
+            command(&["upstream", "resume", &second_at], 0);
             let (before, after) = before_and_after(&pmdns, nsd::SECOND_PORT);
             assert!(after > before, "it is asked again: {before} {after}");
             let shares = weighed(&pmdns, &second_at);
             assert!((2.5..3.5).contains(&shares), "three of four questions: {shares}");
-            drop(order(&["upstream", "drain", &second_at], 0));
+            drop(command(&["upstream", "drain", &second_at], 0));
             thread::sleep(Duration::from_millis(200));
             // Nothing is under way to it.
             drop(second);
@@ -96,15 +96,15 @@ fn no_query_is_lost_while_an_upstream_is_drained() {
             "{report}"
         );
         assert!(report.contains(&format!("NOERROR {BULK_NAMES} (100.00%)")), "{report}");
-        let said = order(&["upstream", "add", &second_at], 0);
+        let said = command(&["upstream", "add", &second_at], 0);
         assert!(said.contains("as the file says"), "{said}");
-        let said = order(&["upstream", "add", "127.0.0.1:5399"], 0);
+        let said = command(&["upstream", "add", "127.0.0.1:5399"], 0);
         assert!(said.contains("until the instance stops"), "{said}");
-        let shown = order(&["upstream", "list"], 0);
+        let shown = command(&["upstream", "list"], 0);
         assert!(shown.contains("127.0.0.1:5399") && shown.contains("\"drained\":false"), "{shown}");
         // The file has it too by now, so one that is removed comes back as the file says.
         config_file(&format!("{text}[[upstream]]\naddress = \"127.0.0.1:5399\"\n"));
-        order(&["reload"], 0);
+        command(&["reload"], 0);
         assert_eq!(settled(|| pmdns.stats().frames_in_use()), at_rest, "the pool is whole");
         println!("{BULK_NAMES} queries, none lost\n{}", pmdns.stop().summary());
     });
@@ -113,21 +113,21 @@ fn no_query_is_lost_while_an_upstream_is_drained() {
 /// Gives the second upstream three times the weight of the first, and returns how many times the queries it gets then. A
 /// reload keeps the weight, and the API takes it back.
 fn weighed(pmdns: &Pmdns, second_at: &str) -> f64 {
-    let said = order(&["upstream", "weight", second_at, "3"], 0);
+    let said = command(&["upstream", "weight", second_at, "3"], 0);
     assert!(said.contains("has the weight 3"), "{said}");
-    order(&["reload"], 0);
+    command(&["reload"], 0);
     let counts = || [nsd::PORT, nsd::SECOND_PORT].map(|port| queries(&pmdns.stats(), port));
     let before = counts();
     thread::sleep(WHILE);
     let after = counts();
-    let shown = order(&["upstream", "list"], 0);
+    let shown = command(&["upstream", "list"], 0);
     assert!(shown.contains("\"weight\":3") && shown.contains("\"weight\":1"), "{shown}");
-    let said = order(&["config", "--running"], 0);
+    let said = command(&["config", "--running"], 0);
     assert!(said.contains(&format!("upstream {second_at} weight 3 (user 0)")), "{said}");
     let one = format!("http://127.0.0.1:8053/api/v1/upstreams/{second_at}");
     let patch = |json: &str| with_token(WRITER, &["-X", "PATCH", "-d", json, &one]).0;
     assert_eq!([r#"{"weight":101}"#, "{}", r#"{"weight":1}"#].map(patch), [409, 422, 200]);
-    let said = order(&["config", "--running"], 0);
+    let said = command(&["config", "--running"], 0);
     assert!(!said.contains("weight"), "{said}");
     (after[1] - before[1]) as f64 / (after[0] - before[0]) as f64
 }

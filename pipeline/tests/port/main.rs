@@ -18,6 +18,8 @@ mod answers;
 mod both;
 #[path = "../slowpath/bounds.rs"]
 mod bounds;
+#[path = "../slowpath/cache_jobs.rs"]
+mod cache_jobs;
 #[path = "../slowpath/dnssec.rs"]
 mod dnssec;
 #[path = "../slowpath/driver.rs"]
@@ -46,8 +48,6 @@ mod network;
 #[path = "../slowpath/nxdomain.rs"]
 mod nxdomain;
 mod only_ports;
-#[path = "../slowpath/orders.rs"]
-mod orders;
 #[path = "../slowpath/outages.rs"]
 mod outages;
 mod over_tcp;

@@ -18,7 +18,7 @@ use pmdns::slowpath::{
     self, Anchors, Answered, Counters, CountersSnapshot, Inlets, Parts, SlowPathParts, Trust,
     UpstreamSnapshot,
 };
-use pmdns::snapshot::CacheOrders;
+use pmdns::snapshot::CacheJobs;
 use pmdns::upstreams::UpstreamsInUse;
 use pmdns_config::{Config, Dns64, Local, LocalRecord, Rpz};
 use pmdns_nics::hugepage::Arena;
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A slow path that runs.
 pub(crate) struct Rig {
     pub(crate) pool: FramePool,
-    orders: CacheOrders,
+    cache_jobs: CacheJobs,
     misses: Vec<RingSender<Miss>>,
     notes: RingSender<Hit>,
     answers: RingReceiver<Answered>,
@@ -124,7 +124,7 @@ impl Rig {
             ..Retention::default()
         };
         let counters: Arc<Counters> = Arc::default();
-        let (give, taken) = slowpath::orders();
+        let (give, taken) = slowpath::job_requests();
         let mut config = Config {
             slowpath: setup.settings,
             upstreams: setup.upstreams,
@@ -143,7 +143,7 @@ impl Rig {
         }
         let upstreams = UpstreamsInUse::new(&config);
         publisher.set_upstreams(upstreams.clone());
-        let orders = CacheOrders::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
+        let cache_jobs = CacheJobs::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
         let anchors = Anchors::load(&setup.dnssec).unwrap();
         // A test wrote it for this rig only.
         let _ = setup.dnssec.trust_anchor.as_ref().map(std::fs::remove_file);
@@ -178,14 +178,14 @@ impl Rig {
             outlets: vec![outlet],
             answers_to: vec![0; setup.workers],
             clock,
-            orders: taken,
+            requests: taken,
             stop: Arc::default(),
         };
         driver.start(parts);
         let parse = Parse::new(ports, seed).with_subnet_policy(policy);
         Self {
             pool,
-            orders,
+            cache_jobs,
             misses,
             notes,
             answers,
@@ -370,10 +370,10 @@ impl Rig {
     }
 
     /// Has something done to the whole cache, by another thread, as the control socket does. Time does not pass meanwhile.
-    pub(crate) fn order<T: Send>(&mut self, give: impl FnOnce(&CacheOrders) -> T + Send) -> T {
-        let orders = self.orders.clone();
+    pub(crate) fn cache_job<T: Send>(&mut self, give: impl FnOnce(&CacheJobs) -> T + Send) -> T {
+        let cache_jobs = self.cache_jobs.clone();
         std::thread::scope(|threads| {
-            let given = threads.spawn(move || give(&orders));
+            let given = threads.spawn(move || give(&cache_jobs));
             while !given.is_finished() {
                 self.driver.turn();
                 std::thread::yield_now();
@@ -382,9 +382,9 @@ impl Rig {
         })
     }
 
-    /// Where orders about the cache are given, also when this has ended.
-    pub(crate) fn orders(&self) -> CacheOrders {
-        self.orders.clone()
+    /// Asks for jobs on the cache, also when this has ended.
+    pub(crate) fn cache_jobs(&self) -> CacheJobs {
+        self.cache_jobs.clone()
     }
 
     /// The counters of the thread.

@@ -80,10 +80,10 @@ fn what_a_rule_has_rewritten_is_not_taken_back_from_a_file() {
         [told(&mut rig, "x.example."), told(&mut rig, "a.example.")],
         [(NXDOMAIN, 0), (0, 1)]
     );
-    assert_eq!(rig.order(|orders| orders.dump(&file)).unwrap(), 2);
+    assert_eq!(rig.cache_job(|jobs| jobs.dump(&file)).unwrap(), 2);
     rig.finish();
     let mut rig = Setup::asking(&[&stub]).start();
-    let loaded = rig.order(|orders| orders.load(&file)).unwrap();
+    let loaded = rig.cache_job(|jobs| jobs.load(&file)).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!((loaded.taken.kept, loaded.taken.rewritten), (1, 1));
     assert_eq!([told(&mut rig, "x.example."), told(&mut rig, "a.example.")], [(0, 2), (0, 1)]);

@@ -19,6 +19,7 @@ mod answers;
 #[path = "../rig/both.rs"]
 mod both;
 mod bounds;
+mod cache_jobs;
 mod dns64;
 mod dnssec;
 mod driver;
@@ -32,7 +33,6 @@ mod late;
 mod lives;
 mod network;
 mod nxdomain;
-mod orders;
 mod outages;
 mod prefetch;
 mod relayed;

@@ -283,7 +283,7 @@ fn what_is_purged_is_lost_for_networks_too() {
         let Ok(Request::CacheJob(CacheJob::Purge(purge))) = request.parse() else {
             panic!("{request}")
         };
-        assert_eq!(rig.order(|orders| orders.purge(&purge)).unwrap(), lost);
+        assert_eq!(rig.cache_job(|jobs| jobs.purge(&purge)).unwrap(), lost);
     }
     assert_eq!(rig.counters().subnet_answers, 0);
     clients.iter().for_each(|client| drop(ask(&mut rig, client)));

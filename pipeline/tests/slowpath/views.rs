@@ -153,7 +153,7 @@ fn a_purge_is_of_all_scopes() {
     let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge www.example".parse() else {
         panic!()
     };
-    assert_eq!(rig.order(|orders| orders.purge(&purge)).unwrap(), 2);
+    assert_eq!(rig.cache_job(|jobs| jobs.purge(&purge)).unwrap(), 2);
     records(&mut rig, "www.example. A");
     assert_eq!(asked(&stubs), [2, 2]);
     rig.finish();
@@ -169,11 +169,11 @@ fn cve_2026_55708_an_answer_never_comes_back_in_another_view() {
     let stubs = two_stubs();
     let mut rig = with_kids(&stubs).start();
     records(&mut rig, "www.example. A");
-    assert_eq!(rig.order(|orders| orders.dump(&file)).unwrap(), 2);
+    assert_eq!(rig.cache_job(|jobs| jobs.dump(&file)).unwrap(), 2);
     rig.finish();
 
     let mut rig = with_kids(&stubs).start();
-    let loaded = rig.order(|orders| orders.load(&file)).unwrap();
+    let loaded = rig.cache_job(|jobs| jobs.load(&file)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.other_views), (2, 0));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 2]);
     assert_eq!(asked(&stubs), [1, 1], "nothing is asked again");
@@ -181,14 +181,14 @@ fn cve_2026_55708_an_answer_never_comes_back_in_another_view() {
 
     // The same address, in a view of another name: its number is the same, but it is not the same view.
     let mut rig = Setup::asking(&[&stubs[1], &stubs[0]]).view("lab", KID, 1).start();
-    let loaded = rig.order(|orders| orders.load(&file)).unwrap();
+    let loaded = rig.cache_job(|jobs| jobs.load(&file)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.other_views), (1, 1));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
     assert_eq!(asked(&stubs), [2, 1], "the view has asked its own upstream");
     rig.finish();
 
     let mut rig = Setup::asking(&[&stubs[0]]).start();
-    let loaded = rig.order(|orders| orders.load(&file)).unwrap();
+    let loaded = rig.cache_job(|jobs| jobs.load(&file)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.other_views), (1, 1));
     assert_eq!(records(&mut rig, "www.example. A"), [1, 1]);
     assert_eq!(asked(&stubs), [2, 1]);

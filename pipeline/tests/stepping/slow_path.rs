@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use pmdns::clock::Clock;
 use pmdns::data_core::Shard;
-use pmdns::slowpath::{Inlets, Order, SlowPathParts, time};
+use pmdns::slowpath::{Inlets, JobRequest, SlowPathParts, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
 use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route};
@@ -27,7 +27,7 @@ pub(crate) struct SlowPath {
     validation: Option<Worker>,
     inlets: Inlets,
     jobs: VecDeque<Job>,
-    orders: Receiver<Order>,
+    requests: Receiver<JobRequest>,
     batches: Vec<Option<Socket>>,
     /// The link for queries over a port, and the query of each batch that went over it.
     pub(crate) port: Option<PortWire>,
@@ -43,7 +43,7 @@ impl SlowPath {
     /// One that has not turned yet.
     pub(crate) fn new(number: usize, parts: SlowPathParts, mut chance: Rng, setup: &Setup) -> Self {
         let SlowPathParts {
-            resolver, inlets, ports, mut outlets, answers_to, clock, orders, ..
+            resolver, inlets, ports, mut outlets, answers_to, clock, requests, ..
         } = parts;
         let port = ports.map(|parts| {
             let mut draws = Rng::new(chance.number());
@@ -78,7 +78,7 @@ impl SlowPath {
             validation: trust.map(|trust| Worker::new(trust, patience)),
             inlets,
             jobs: VecDeque::new(),
-            orders,
+            requests,
             batches: Vec::new(),
             port,
             max_port_queries,
@@ -112,11 +112,11 @@ impl SlowPath {
 
     /// Takes one turn, and says how much there was to do.
     pub(crate) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) -> usize {
-        let Self { resolver, inlets, jobs, orders, .. } = self;
+        let Self { resolver, inlets, jobs, requests, .. } = self;
         resolver.set_time(time(clock));
         if resolver.takes_jobs()
             && let Some(job) =
-                jobs.pop_front().or_else(|| orders.try_recv().ok().map(Order::into_job))
+                jobs.pop_front().or_else(|| requests.try_recv().ok().map(JobRequest::into_job))
         {
             resolver.begin_job(job);
         }

@@ -15,8 +15,8 @@ const WRITTEN: &str = "good_1.test.";
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
-fn orders_are_carried_out_while_it_serves() {
-    isolated("orders::orders_are_carried_out_while_it_serves", || {
+fn commands_are_carried_out_while_it_serves() {
+    isolated("commands::commands_are_carried_out_while_it_serves", || {
         let stub = Stub::start(STUB_PORT);
         let snapshot = path("cache.snapshot");
         let config = |local: &str| {
@@ -30,14 +30,14 @@ fn orders_are_carried_out_while_it_serves() {
         }
         assert_eq!(stub.asked(WRITTEN), 1, "the second answer comes from the cache");
 
-        order(&["purge", NAME], 0);
+        command(&["purge", NAME], 0);
         assert_eq!(address(NAME), TRUTH);
         assert_eq!(stub.asked(WRITTEN), 2, "what was purged is asked for again");
 
         let file = path("by-hand");
-        order(&["dump", file.to_str().unwrap()], 0);
-        order(&["purge", "test", "--suffix"], 0);
-        order(&["load", file.to_str().unwrap()], 0);
+        command(&["dump", file.to_str().unwrap()], 0);
+        command(&["purge", "test", "--suffix"], 0);
+        command(&["load", file.to_str().unwrap()], 0);
         assert_eq!(address(NAME), TRUTH);
         assert_eq!(stub.asked(WRITTEN), 2, "what was loaded is not asked for");
 
@@ -45,10 +45,10 @@ fn orders_are_carried_out_while_it_serves() {
             format!("\n[[local]]\nname = \"{NAME}\"\ntype = \"A\"\ndata = \"{data}\"\n")
         };
         config_file(&config(&local("192.0.2.77")));
-        order(&["reload"], 0);
+        command(&["reload"], 0);
         assert_eq!(address(NAME), [192, 0, 2, 77]);
         config_file(&config(&local("no address")));
-        let said = order(&["reload"], 2);
+        let said = command(&["reload"], 2);
         assert!(said.contains("no address"), "{said}");
         assert_eq!(address(NAME), [192, 0, 2, 77], "a wrong file changes nothing");
         config_file(&config(&local("192.0.2.78")));
@@ -72,7 +72,7 @@ fn orders_are_carried_out_while_it_serves() {
 }
 
 /// Gives an order, expects this exit code, and returns what was said.
-pub(crate) fn order(arguments: &[&str], code: i32) -> String {
+pub(crate) fn command(arguments: &[&str], code: i32) -> String {
     let output = run(&[arguments, &["--socket", "/run/lab/pmdns.sock"]].concat());
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)

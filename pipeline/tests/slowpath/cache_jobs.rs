@@ -36,7 +36,7 @@ fn lost(request: &str) -> Vec<&'static str> {
     let Ok(Request::CacheJob(CacheJob::Purge(purge))) = request.parse() else {
         panic!("{request}")
     };
-    let count = rig.order(|orders| orders.purge(&purge)).unwrap();
+    let count = rig.cache_job(|jobs| jobs.purge(&purge)).unwrap();
     let mut lost = Vec::new();
     for text in QUERIES {
         let before = stub.asked().len();
@@ -70,7 +70,7 @@ struct TestFile(PathBuf);
 
 impl TestFile {
     fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("pmdns-orders-{}-{name}", std::process::id())))
+        Self(std::env::temp_dir().join(format!("pmdns-cache_jobs-{}-{name}", std::process::id())))
     }
 }
 
@@ -89,14 +89,14 @@ fn answers_outlive_the_process_and_go_on_ageing() {
     });
     let mut rig = Setup::asking(&[&stub]).start();
     ask_all(&mut rig);
-    let written = rig.order(|orders| orders.dump(&file.0)).unwrap();
+    let written = rig.cache_job(|jobs| jobs.dump(&file.0)).unwrap();
     assert_eq!(written, 6);
     rig.pass(Duration::from_secs(3));
     rig.finish();
     let mut other_hashes = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) };
     other_hashes.keeping.serve_stale = false;
     let mut rig = other_hashes.start();
-    let loaded = rig.order(|orders| orders.load(&file.0)).unwrap();
+    let loaded = rig.cache_job(|jobs| jobs.load(&file.0)).unwrap();
     assert_eq!((loaded.taken.kept, loaded.taken.expired), (5, 1), "{loaded}");
     for text in &QUERIES[..5] {
         let answer = rig.resolve(&query(text));
@@ -104,7 +104,7 @@ fn answers_outlive_the_process_and_go_on_ageing() {
         assert_eq!(answer.ttl, 97, "of 100 seconds");
     }
     assert_eq!(stub.asked().len(), QUERIES.len(), "nothing is asked again");
-    let again = rig.order(|orders| orders.load(&file.0)).unwrap();
+    let again = rig.cache_job(|jobs| jobs.load(&file.0)).unwrap();
     assert_eq!((again.taken.known, again.taken.expired), (5, 1), "{again}");
     rig.finish();
 }
@@ -116,19 +116,19 @@ fn difference_snapshot_keeps_expired_answers_that_may_be_served() {
     let stub = first_then(|asked| asked.addresses(1, 1), |asked, _| Some(asked.rcode(2)));
     let mut rig = Setup::asking(&[&stub]).start();
     assert_eq!(ask_when_expired(&mut rig).ttl, 30);
-    assert_eq!(rig.order(|orders| orders.dump(&file.0)).unwrap(), 1);
+    assert_eq!(rig.cache_job(|jobs| jobs.dump(&file.0)).unwrap(), 1);
     rig.finish();
     let mut rig = Setup { seed: [77; 16], ..Setup::asking(&[&stub]) }.start();
-    assert_eq!(counts(&rig.order(|orders| orders.load(&file.0)).unwrap()), (1, 0));
+    assert_eq!(counts(&rig.cache_job(|jobs| jobs.load(&file.0)).unwrap()), (1, 0));
     let answer = rig.resolve(&query("www.example. A"));
     assert_eq!((answer.rcode, answer.records, answer.ttl), (0, 1, 30));
     assert_eq!(rig.finish().stale, 1);
     let mut fresh_only = Setup::asking(&[&stub]);
     fresh_only.keeping.serve_stale = false;
     let mut rig = fresh_only.start();
-    assert_eq!(counts(&rig.order(|orders| orders.load(&file.0)).unwrap()), (0, 1));
+    assert_eq!(counts(&rig.cache_job(|jobs| jobs.load(&file.0)).unwrap()), (0, 1));
     assert_eq!(rig.resolve(&query("www.example. A")).rcode, 2);
-    assert_eq!(rig.order(|orders| orders.dump(&file.0)).unwrap(), 0);
+    assert_eq!(rig.cache_job(|jobs| jobs.dump(&file.0)).unwrap(), 0);
     rig.finish();
 }
 
@@ -157,19 +157,19 @@ fn a_slow_reader_of_a_dump_gets_the_same_bytes_and_holds_nobody_up() {
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     ask_all(&mut rig);
-    let (sent, purged) = rig.order(|orders| {
+    let (sent, purged) = rig.cache_job(|jobs| {
         let (go_on, told) = channel();
         std::thread::scope(|threads| {
             let sending = threads.spawn(|| {
                 let mut slow = Slow { taken: Vec::new(), may_go_on: Some(told) };
-                orders.send(&mut slow).map(|count| (count, slow.taken))
+                jobs.send(&mut slow).map(|count| (count, slow.taken))
             });
-            orders.dump(&file.0).unwrap();
+            jobs.dump(&file.0).unwrap();
             let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge other.example".parse()
             else {
                 panic!()
             };
-            let purged = orders.purge(&purge);
+            let purged = jobs.purge(&purge);
             go_on.send(()).unwrap();
             (sending.join().unwrap().unwrap(), purged)
         })
@@ -180,7 +180,7 @@ fn a_slow_reader_of_a_dump_gets_the_same_bytes_and_holds_nobody_up() {
     let (go_on, told) = channel();
     drop(go_on);
     let mut gone = Slow { taken: Vec::new(), may_go_on: Some(told) };
-    let error = rig.order(|orders| orders.send(&mut gone)).unwrap_err();
+    let error = rig.cache_job(|jobs| jobs.send(&mut gone)).unwrap_err();
     assert!(matches!(error, SnapshotError::Write { .. }), "{error}");
     rig.finish();
 }
@@ -192,11 +192,11 @@ fn what_is_loaded_passes_the_rules_in_use() {
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     ask_all(&mut rig);
-    rig.order(|orders| orders.dump(&file.0)).unwrap();
+    rig.cache_job(|jobs| jobs.dump(&file.0)).unwrap();
     rig.finish();
     let mut rig = Setup::asking(&[&stub]).start();
-    rig.deny_all_addresses("orders");
-    rig.order(|orders| orders.load(&file.0)).unwrap();
+    rig.deny_all_addresses("cache_jobs");
+    rig.cache_job(|jobs| jobs.load(&file.0)).unwrap();
     for text in QUERIES {
         let answer = rig.resolve(&query(text));
         assert_eq!((answer.rcode, answer.records), (3, 0), "{text}");
@@ -211,14 +211,14 @@ fn a_damaged_snapshot_is_an_error_and_an_empty_cache() {
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
     ask_all(&mut rig);
-    rig.order(|orders| orders.dump(&file.0)).unwrap();
+    rig.cache_job(|jobs| jobs.dump(&file.0)).unwrap();
     rig.finish();
     let mut bytes = std::fs::read(&file.0).unwrap();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     std::fs::write(&file.0, bytes).unwrap();
     let mut rig = Setup::asking(&[&stub]).start();
-    assert!(matches!(rig.order(|orders| orders.load(&file.0)), Err(SnapshotError::Damaged { .. })));
+    assert!(matches!(rig.cache_job(|jobs| jobs.load(&file.0)), Err(SnapshotError::Damaged { .. })));
     ask_all(&mut rig);
     assert_eq!(stub.asked().len(), 2 * QUERIES.len(), "every one of them is asked for");
     rig.finish();
@@ -229,11 +229,11 @@ fn an_empty_cache_can_be_dumped_and_an_ended_slow_path_says_so() {
     let file = TestFile::new("empty");
     let stub = Stub::replying(|asked| asked.address());
     let mut rig = Setup::asking(&[&stub]).start();
-    assert_eq!(rig.order(|orders| orders.dump(&file.0)).unwrap(), 0);
-    assert_eq!(counts(&rig.order(|orders| orders.load(&file.0)).unwrap()), (0, 0));
-    let orders = rig.orders();
+    assert_eq!(rig.cache_job(|jobs| jobs.dump(&file.0)).unwrap(), 0);
+    assert_eq!(counts(&rig.cache_job(|jobs| jobs.load(&file.0)).unwrap()), (0, 0));
+    let cache_jobs = rig.cache_jobs();
     rig.finish();
-    assert!(matches!(orders.dump(&file.0), Err(SnapshotError::Ended)));
+    assert!(matches!(cache_jobs.dump(&file.0), Err(SnapshotError::Ended)));
     let Ok(Request::CacheJob(CacheJob::Purge(purge))) = "purge .".parse() else { panic!() };
-    assert!(matches!(orders.purge(&purge), Err(SnapshotError::Ended)));
+    assert!(matches!(cache_jobs.purge(&purge), Err(SnapshotError::Ended)));
 }
