@@ -9,7 +9,7 @@ GROUPS_KNOWN=(virtio_user veth cached cold miss mixed streams log capsule load s
 usage() {
     cat >&2 <<- 'TEXT'
 	usage: scripts/compare.sh [--quick] [--rounds N] [--json FILE] [--write] [GROUP...]
-	  --quick   short runs of fewer programs, one round unless --rounds says otherwise: 10 minutes
+	  --quick   short runs of fewer programs, one round unless --rounds says otherwise: 12 minutes
 	  --rounds  how often each program runs; programs take turns (3)
 	  --json    where the ratios and the raw figures go (target/compare/compare.json)
 	  --write   also write docs/comparison.md and docs/plots; without it they go to target/compare. On a busy machine it refuses

@@ -11,7 +11,8 @@ pub(in crate::control) fn time(us: f64) -> String {
 
 /// A number with three or four digits and the prefix that suits it.
 pub(in crate::control) fn amount(value: f64) -> String {
-    match value {
+    // The sum of no numbers is -0.0.
+    match value + 0.0 {
         value if value < 9.95 && value > 0.0 => format!("{value:.1}"),
         value if value < 9999.5 => format!("{value:.0}"),
         value if value < 9_999_500.0 => format!("{:.1} k", value / 1e3),
@@ -53,6 +54,7 @@ mod tests {
     fn numbers_are_short() {
         let texts = [0.0, 0.5, 42.4, 9999.0, 10_000.0, 9.9e6, 1.2e7, 3e10].map(amount);
         assert_eq!(texts, ["0", "0.5", "42", "9999", "10.0 k", "9900.0 k", "12.0 M", "30.0 G"]);
+        assert_eq!(amount([0.0; 0].iter().sum()), "0");
         assert_eq!([12.34, 1234.0, 3.5e6].map(time), ["12.3 us", "1.2 ms", "3.5 s"]);
         assert_eq!(uptime(90_061), "1 d 1:01:01");
     }
