@@ -33,8 +33,15 @@ fn states(rig: &mut Rig) -> Vec<HopState> {
 
 /// Asks a new name every 100 ms until one is answered, and says how long that took.
 fn time_to_answer(rig: &mut Rig) -> Duration {
+    time_to_answer_beside(rig, |_| ())
+}
+
+/// The same, while something else goes on.
+fn time_to_answer_beside(rig: &mut Rig, other: impl Fn(&mut Rig)) -> Duration {
     let (begun, answered) = (rig.driver.now(), rig.counters().answered);
     while rig.counters().answered == answered {
+        assert!(rig.driver.now() - begun < 2 * LONGEST, "no answer");
+        other(rig);
         let number = rig.counters().misses;
         rig.ask(&Query { id: number as u16, ..query(&format!("n{number}.example. A")) });
         rig.pass(SECOND / 10);
@@ -70,5 +77,32 @@ fn a_gateway_that_answers_no_more_is_left_in_five_seconds() {
     link(&mut rig).dead = Some(0);
     let taken = time_to_answer(&mut rig);
     assert!((4 * SECOND..=5 * SECOND).contains(&taken), "{taken:?}");
+    rig.stop();
+}
+
+/// A stranger's datagram to each UDP port that a query left from.
+fn forge(rig: &mut Rig) {
+    let link = link(rig);
+    let sources: Vec<_> = link.sources.indexes().zip(link.sources.sources()).collect();
+    let mut frames = Vec::new();
+    for (index, source) in sources {
+        let in_use = |port: &u16| link.sources.owner(index, *port).is_some();
+        for port in (1024..=u16::MAX).filter(in_use) {
+            let from = "198.51.100.9:53".parse().unwrap();
+            frames.extend(link.datagram(from, (source.address, port).into(), &[0x80; 12]));
+        }
+    }
+    frames.iter().for_each(|frame| link.feed(frame));
+}
+
+#[test]
+fn forged_replies_keep_no_gateway_that_is_dead() {
+    let stub = Stub::replying(Asked::address);
+    let mut rig = start(&stub);
+    rig.pass(10 * SECOND);
+    link(&mut rig).dead = Some(0);
+    let taken = time_to_answer_beside(&mut rig, forge);
+    assert!((4 * SECOND..=5 * SECOND).contains(&taken), "{taken:?}");
+    assert!(rig.upstream(0).mismatched > 0, "they have come");
     rig.stop();
 }

@@ -150,10 +150,10 @@ impl History {
         self.clients.disappointed().map_or(Ok(()), Err)
     }
 
-    /// Hundreds ask for one name.
+    /// Hundreds ask for one name; thousands, if there is room.
     fn crowd(&mut self) -> Result<(), String> {
         self.note(format_args!("a crowd"));
-        for number in 0..300u32 {
+        for number in 0..if self.start.is_vast { 3000u32 } else { 300 } {
             let client = [10, 80, (number / 200) as u8, (number % 200) as u8];
             self.ask(Ask::new(client, Name::new("acrowd.test"), rtype::A).for_sure());
             if number % 64 == 0 {

@@ -1,6 +1,7 @@
 //! One seed is one history. In its storm everything goes wrong. In the calm nothing does, and everybody has to be served. At the
 //! end everything has to be back where it was.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use pmdns_hierarchy::Rng;
@@ -20,8 +21,6 @@ use crate::trace::Trace;
 const JUMP_TURNS: u64 = 200;
 /// Turns in which everything stops.
 const STOP_TURNS: usize = 5_000;
-/// Steps between two looks at all counters.
-const LOOK: u64 = 40;
 
 /// A history, as far as it has come.
 pub(crate) struct History {
@@ -35,6 +34,8 @@ pub(crate) struct History {
     pub(super) dump: Option<Dump>,
     /// The thread that does not turn: a worker, or one of the slow path behind them. And until when.
     pub(super) stalled: Option<(usize, Duration)>,
+    /// What clients will ask once more.
+    pub(super) again: VecDeque<Ask>,
     /// Frames that nobody gives back.
     pub(super) kept: Vec<Frame>,
     /// UDP ports of query sources that somebody else has.
@@ -46,7 +47,6 @@ pub(crate) struct History {
     /// Turns that a worker takes in a step, if it finds something to do.
     pub(super) diligence: usize,
     pub(super) turns: u64,
-    steps: u64,
 }
 
 /// What has come of a history.
@@ -115,7 +115,7 @@ impl History {
             jump: (0, 0),
             diligence: 1,
             turns: 0,
-            steps: 0,
+            again: VecDeque::new(),
         }
     }
 
@@ -187,8 +187,7 @@ impl History {
         self.take_answers()?;
         self.clients.look_for_late(now, self.turns, self.start.deadline());
         self.look_at_dump()?;
-        self.steps += 1;
-        if self.steps.is_multiple_of(LOOK) { check_always(self) } else { Ok(()) }
+        check_always(self)
     }
 
     fn take_answers(&mut self) -> Result<(), String> {

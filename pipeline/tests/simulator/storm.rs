@@ -129,6 +129,18 @@ impl History {
                     self.ask(Ask::new(client, name, qtype));
                 }
             }
+            100 => {
+                for _ in 0..20 + self.chance.below(100) {
+                    let client = self.spoofed();
+                    let (name, qtype) = self.question(1 << 20);
+                    self.ask(Ask::new(client, name, qtype));
+                }
+            }
+            101..110 => {
+                // A client whose patience is over, whether it has its answer or not.
+                let again = self.again.pop_front();
+                again.into_iter().for_each(|ask| self.ask(ask));
+            }
             2 => self.clients.send_rubbish(&mut self.line, &[0x55; 60]),
             3..100 => {
                 let (client, (name, qtype)) = (self.client(), self.question(8));
@@ -136,10 +148,20 @@ impl History {
                 ask.dnssec = [None, Some(false), Some(true)][self.chance.below(3)];
                 ask.checks = self.chance.one_in(10);
                 ask.comes_twice = self.chance.one_in(10);
+                if self.chance.one_in(8) {
+                    self.again.push_back(ask.clone());
+                }
                 self.ask(ask);
             }
             _ => {}
         }
+    }
+
+    /// An address from anywhere but our own network. Those of no host are dropped before they are queries.
+    fn spoofed(&mut self) -> IpAddr {
+        let [_, rest @ ..] = (self.chance.number() as u32).to_be_bytes();
+        let first = 128 + self.chance.below(96) as u8;
+        [first, rest[0], rest[1], rest[2]].into()
     }
 
     fn client(&mut self) -> IpAddr {

@@ -17,7 +17,7 @@ use raw::Results;
 /// Reads raw lines and writes the report.
 #[derive(Parser)]
 struct Arguments {
-    /// JSON lines, as scripts/compare.sh writes them; of several files the first says what machine it was.
+    /// JSON lines, as scripts/compare.sh writes them, the newest file first. Groups that it lacks are taken from the others.
     #[arg(required = true)]
     raw: Vec<PathBuf>,
     /// Reports of pmdns-load.
@@ -36,16 +36,15 @@ struct Arguments {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
-    let mut text = String::new();
-    for file in &arguments.raw {
-        text += &read(file)?;
-    }
-    let mut results = Results::parse(&text)?;
+    let mut results = Results::parse(&read(&arguments.raw[0])?)?;
     for file in &arguments.load {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         let lines =
             load::lines(&read(file)?, &stem).map_err(|e| format!("{}: {e}", file.display()))?;
         results.lines.extend(lines);
+    }
+    for file in &arguments.raw[1..] {
+        results.add_older(Results::parse(&read(file)?)?);
     }
     fs::create_dir_all(&arguments.plots)?;
     let mut names = Vec::new();

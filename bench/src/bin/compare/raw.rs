@@ -1,7 +1,6 @@
 //! The lines that scripts/compare.sh writes: one JSON object for each round of each program, and what they sum up to.
 
-use std::collections::BTreeMap;
-use std::iter::once;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,6 +47,9 @@ pub(crate) struct Line {
     /// The counters of pmdns itself at the end of the round.
     #[serde(default, skip_serializing)]
     pub(crate) counters: Option<Value>,
+    /// The run that it is of, in the order of [`Results::runs`].
+    #[serde(skip)]
+    pub(crate) run: usize,
     /// Everything else that is a number, by name.
     #[serde(flatten)]
     pub(crate) figures: BTreeMap<String, Value>,
@@ -82,10 +84,11 @@ pub(crate) struct Summary {
     pub(crate) counters: Option<Value>,
 }
 
-/// Every line of a file, and what was said of the run.
+/// The lines of one run, and of older ones the groups that it did not have.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
-    pub(crate) run: Run,
+    /// The newest one first.
+    pub(crate) runs: Vec<Run>,
     pub(crate) lines: Vec<Line>,
 }
 
@@ -96,22 +99,49 @@ impl Results {
         for (number, line) in (1..).zip(text.lines()) {
             let wrong = |error| format!("line {number}: {error}");
             if line.starts_with("{\"machine\"") {
-                let run = serde_json::from_str::<Run>(line).map_err(wrong)?;
-                if results.run.machine.is_empty() {
-                    results.run = run;
-                }
+                results.runs.push(serde_json::from_str(line).map_err(wrong)?);
             } else {
-                results.lines.push(serde_json::from_str(line).map_err(wrong)?);
+                let run = results.runs.len().saturating_sub(1);
+                let line: Line = serde_json::from_str(line).map_err(wrong)?;
+                results.lines.push(Line { run, ..line });
             }
         }
         Ok(results)
     }
 
+    /// Takes the groups of older results that it does not have itself.
+    pub(crate) fn add_older(&mut self, older: Self) {
+        let first = self.runs.len();
+        let lacks = |line: &Line| self.group(&line.group).next().is_none();
+        let lines = older.lines.into_iter().filter(lacks);
+        let lines: Vec<_> = lines.map(|line| Line { run: first + line.run, ..line }).collect();
+        self.runs.extend(older.runs);
+        self.lines.extend(lines);
+    }
+
+    /// The newest run, and the older ones with the groups that are of them.
+    pub(crate) fn by_run(&self) -> impl Iterator<Item = (&Run, BTreeSet<&str>)> {
+        self.runs.iter().enumerate().map(|(run, of)| {
+            let lines = self.lines.iter().filter(move |line| line.run == run);
+            (of, lines.map(|line| &*line.group).collect())
+        })
+    }
+
+    /// The run that a group is of.
+    pub(crate) fn run_of(&self, group: &str) -> Option<usize> {
+        self.group(group).next().map(|line| line.run)
+    }
+
     /// JSON lines that parse reads; without the counters of pmdns, which are long.
     pub(crate) fn text(&self) -> serde_json::Result<String> {
-        let lines = self.lines.iter().map(serde_json::to_string);
-        let all: Result<Vec<_>, _> = once(serde_json::to_string(&self.run)).chain(lines).collect();
-        Ok(all?.join("\n") + "\n")
+        let mut text = String::new();
+        for (number, run) in self.runs.iter().enumerate() {
+            text += &(serde_json::to_string(run)? + "\n");
+            for line in self.lines.iter().filter(|line| line.run == number) {
+                text += &(serde_json::to_string(line)? + "\n");
+            }
+        }
+        Ok(text)
     }
 
     /// The lines of one group, in order.
@@ -188,7 +218,26 @@ mod tests {
         assert_eq!((sum.median, sum.low, sum.high), (20.0, 10.0, 30.0));
         assert_eq!(sum.figures["server_cpu"], 0.8);
         assert!(sum.counters.is_some());
-        assert_eq!(results.run.rounds, 3);
+        assert_eq!(results.runs[0].rounds, 3);
+    }
+
+    #[test]
+    fn older_results_have_what_a_run_of_some_groups_lacks() {
+        let new = r#"{"machine":"m","commit":"new","rounds":1,"seconds":8,"quick":false}
+{"group":"miss","program":"a","round":1,"rate":5}"#;
+        let old = r#"{"machine":"m","commit":"old","rounds":1,"seconds":8,"quick":false}
+{"group":"miss","program":"a","round":1,"rate":4}
+{"group":"cached","program":"a","round":1,"rate":30}"#;
+        let mut results = Results::parse(new).unwrap();
+        results.add_older(Results::parse(old).unwrap());
+        let again = Results::parse(&results.text().unwrap()).unwrap();
+        for results in [results, again] {
+            assert_eq!(results.sum("miss", "a").unwrap().rounds, [5.0]);
+            assert_eq!(results.sum("cached", "a").unwrap().rounds, [30.0]);
+            let runs: Vec<_> =
+                results.by_run().map(|(run, groups)| (&*run.commit, groups)).collect();
+            assert_eq!(runs, [("new", ["miss"].into()), ("old", ["cached"].into())]);
+        }
     }
 
     #[test]

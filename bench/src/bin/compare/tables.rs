@@ -31,22 +31,30 @@ const COLUMNS: [Column; 14] = [
 /// The whole page.
 pub(crate) fn page(results: &Results, plots: &[&str]) -> String {
     let mut out = String::new();
-    let run = &results.run;
-    out.push_str("# Comparison\n\nWritten by `scripts/compare.sh`; docs/benchmarks.md says how to read it.\n\n");
-    // Writing to a String cannot fail.
-    let quick = if run.quick { "; a quick run" } else { "" };
-    let _ = writeln!(out, "Machine: {}. Commit {}.", run.machine, run.commit);
-    let _ = writeln!(out, "Rounds: {}, of {} seconds{quick}.", run.rounds, run.seconds);
-    if let Some(quiet) = &run.quiet {
-        let _ = writeln!(
-            out,
-            "The machine was {}: testpmd macswap had {} of its CPU (at least {}), its seconds differed by {} (at most {}).",
-            if quiet.is_quiet { "quiet" } else { "busy" },
-            share(quiet.cpu),
-            share(quiet.least_cpu),
-            share(quiet.spread),
-            share(quiet.most_spread),
-        );
+    out.push_str("# Comparison\n\nWritten by `scripts/compare.sh`; docs/benchmarks.md says how to read it.\n");
+    for (number, (run, groups)) in results.by_run().enumerate() {
+        if number > 0 && groups.is_empty() {
+            continue;
+        }
+        // Writing to a String cannot fail.
+        let quick = if run.quick { "; a quick run" } else { "" };
+        let _ = writeln!(out, "\nMachine: {}. Commit {}.", run.machine, run.commit);
+        let _ = writeln!(out, "Rounds: {}, of {} seconds{quick}.", run.rounds, run.seconds);
+        if let Some(quiet) = &run.quiet {
+            let _ = writeln!(
+                out,
+                "The machine was {}: testpmd macswap had {} of its CPU (at least {}), its seconds differed by {} (at most {}).",
+                if quiet.is_quiet { "quiet" } else { "busy" },
+                share(quiet.cpu),
+                share(quiet.least_cpu),
+                share(quiet.spread),
+                share(quiet.most_spread),
+            );
+        }
+        if number > 0 || results.runs.len() > 1 {
+            let groups: Vec<_> = groups.into_iter().collect();
+            let _ = writeln!(out, "Of this run: {}.", groups.join(", "));
+        }
     }
     out.push('\n');
     out.push_str(&ratio_table(results));

@@ -157,14 +157,17 @@ impl Resolver {
         self.learn_failures();
     }
 
-    /// Takes in what has come over a port for a batch.
-    pub fn hear_port(&mut self, slot: usize, arrived: Arrived<'_>) {
-        if let Some(replied) = self.upstreams.hear_port(slot, arrived)
+    /// Takes in an arrival over a port for a batch. Says whether it was the reply to a query.
+    pub fn hear_port(&mut self, slot: usize, arrived: Arrived<'_>) -> bool {
+        let replied = self.upstreams.hear_port(slot, arrived);
+        let is_reply = replied.is_some();
+        if let Some(replied) = replied
             && let Arrived::Datagram { message, .. } = arrived
         {
             self.conclude(replied, message);
         }
         self.learn_failures();
+        is_reply
     }
 
     /// The way to an upstream is open again: if it rests, it is probed at once.

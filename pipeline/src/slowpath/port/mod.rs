@@ -205,9 +205,6 @@ impl PortDriver {
         else {
             return resolver.upstreams().note_unclaimed();
         };
-        if matches!(reply.arrival, Arrival::Reply(_) | Arrival::Fragment(_)) {
-            self.hops.note_reply(hop.into());
-        }
         let Reply { upstream, message, .. } = reply;
         let undelivered =
             |is_too_long| Arrived::Undelivered { to: upstream, id: reply.id(), is_too_long };
@@ -218,7 +215,10 @@ impl PortDriver {
             Arrival::TooBig(_) => undelivered(true),
             Arrival::Neighbor => return,
         };
-        resolver.hear_port(slot, arrived);
+        // A forged reply does not keep a next hop that is gone.
+        if resolver.hear_port(slot, arrived) {
+            self.hops.note_reply(hop.into());
+        }
     }
 }
 
