@@ -59,7 +59,8 @@ report() {
     local folder=$output older=()
     # Groups that did not run keep what the book has of them.
     [[ $write == no ]] || { folder=docs; older=(docs/plots/results.jsonl); }
-    "$target/compare" "$raw" "${older[@]}" --load "$output"/load-*.json --json "$json" --markdown "$folder/comparison.md" --plots "$folder/plots"
+    "$target/compare" "$raw" "${older[@]}" --load "$output"/load-*.json --json "$json" \
+        --markdown "$folder/comparison.md" --plots "$folder/plots"
 }
 
 if [[ ${PMDNS_COMPARE_ISOLATED-} != yes ]]; then

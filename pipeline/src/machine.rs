@@ -268,7 +268,7 @@ mod tests {
             assert!(found.len() == 1 && found[0].1, "{found:?}");
             assert!(found[0].0.starts_with(&format!("port[0].tap needs {start}")), "{found:?}");
         };
-        expect("/dev/net/tun, which");
+        expect("/dev/net/tun, but");
         fs::create_dir_all(machine.root.join("dev/net")).unwrap();
         fs::write(machine.root.join("dev/net/tun"), "").unwrap();
         let status = machine.root.join("proc/self/status");

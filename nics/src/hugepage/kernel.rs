@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn advice_counts_what_is_there_already() {
         let advice = advice(64 * MIB, Pages::Auto, None);
-        assert!(advice.contains("it needs 32 huge pages of 2 MB"), "{advice}");
+        assert!(advice.contains("It needs 32 huge pages of 2 MB"), "{advice}");
     }
 
     #[test]

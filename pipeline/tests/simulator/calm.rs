@@ -153,10 +153,15 @@ impl History {
     /// Hundreds ask for one name; thousands, if there is room.
     fn crowd(&mut self) -> Result<(), String> {
         self.note(format_args!("a crowd"));
-        for number in 0..if self.start.is_vast { 3000u32 } else { 300 } {
-            let client = [10, 80, (number / 200) as u8, (number % 200) as u8];
+        // All of them wait at one thread.
+        let config = &self.start.config;
+        let room = config.slowpath.max_waiting / config.slow_path_shards() / 4 * 3;
+        let clients = if self.start.is_vast { room.min(3000) as u32 } else { 300 };
+        for number in 0..clients {
+            // From networks of their own: one has only a share of what there is.
+            let client = [11, (number / 200) as u8, (number % 200) as u8, 1];
             self.ask(Ask::new(client, Name::new("acrowd.test"), rtype::A).for_sure());
-            if number % 64 == 0 {
+            if number % 16 == 0 {
                 self.step(Duration::from_micros(300))?;
             }
         }

@@ -9,7 +9,7 @@ use pmdns_nics::Frame;
 use pmdns_stages::query_sources::SourceIndex;
 
 use crate::cache::Dump;
-use crate::checks::{check_always, check_end};
+use crate::checks::{check_end, check_step, check_sums};
 use crate::clients::{Ask, Clients, Promise};
 use crate::internet::Internet;
 use crate::operator::{Files, Operator};
@@ -19,6 +19,8 @@ use crate::trace::Trace;
 
 /// Turns after a jump of the clock in which answers leave that were made before.
 const JUMP_TURNS: u64 = 200;
+/// Steps between two looks at the sums of all counters.
+const LOOK: u64 = 20;
 /// Turns in which everything stops.
 const STOP_TURNS: usize = 5_000;
 
@@ -47,6 +49,7 @@ pub(crate) struct History {
     /// Turns that a worker takes in a step, if it finds something to do.
     pub(super) diligence: usize,
     pub(super) turns: u64,
+    steps: u64,
 }
 
 /// What has come of a history.
@@ -115,6 +118,7 @@ impl History {
             jump: (0, 0),
             diligence: 1,
             turns: 0,
+            steps: 0,
             again: VecDeque::new(),
         }
     }
@@ -187,7 +191,9 @@ impl History {
         self.take_answers()?;
         self.clients.look_for_late(now, self.turns, self.start.deadline());
         self.look_at_dump()?;
-        check_always(self)
+        check_step(self)?;
+        self.steps += 1;
+        if self.steps.is_multiple_of(LOOK) { check_sums(self) } else { Ok(()) }
     }
 
     fn take_answers(&mut self) -> Result<(), String> {

@@ -215,9 +215,9 @@ fn limits(is_roomy: bool, is_vast: bool, cores_resolve: bool, chance: &mut Rng) 
     let text = format!(
         "[frames]\nring = {}\nbatch = {}\n\
          [slowpath]\nring = {}\nmax_pending = {}\nmax_waiting = {}\nmax_waiting_per_client = {}\n",
-        of(1024, [64, 64, 256]),
+        of(if is_vast { 4096 } else { 1024 }, [64, 64, 256]),
         of(32, [1, 4, 64]),
-        of(1024, [64, 64, 256]),
+        of(if is_vast { 4096 } else { 1024 }, [64, 64, 256]),
         of(if is_vast { 8192 } else { 1024 }, [64, 128, 1024]),
         of(if is_vast { 8192 } else { 4096 }, [64, 256, 1024]),
         // Each thread has its part. In the calm a client waits for up to three slow questions at a time.

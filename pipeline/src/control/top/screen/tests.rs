@@ -258,7 +258,9 @@ fn the_picture_in_the_readme_has_the_tables_that_are_drawn() {
         titles.filter(|part| part.starts_with(char::is_alphabetic)).map(str::to_owned).collect()
     };
     let is_title = |line: &&str| line.contains("──");
-    let drawn = titles(&shown(&loaded(), 104, 80).join("\n"));
+    let mut history = History::default();
+    history.add(&screen().rates);
+    let drawn = titles(&shown(&loaded().with_history(&mut history), 104, 80).join("\n"));
     let pictured: Vec<_> = picture.lines().filter(is_title).flat_map(titles).collect();
     assert!(pictured.len() >= 4, "{pictured:?}");
     for title in pictured {
