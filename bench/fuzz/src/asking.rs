@@ -124,7 +124,7 @@ impl Asking {
             random: random(2),
             deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
             max_sockets: 64,
-            max_port_queries: driver.max_queries(1),
+            max_port_queries: driver.max_queries(1).collect(),
         };
         let resolver = Resolver::new(resolver, means).expect("the groups have members");
         let asked = [None, None];
