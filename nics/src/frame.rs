@@ -2,7 +2,7 @@
 //!
 //! Under DPDK it is an `rte_mbuf`, in tests a slot of heap memory. The holder of a frame cannot tell.
 //! The frame keeps the address and the length of the bytes itself, so reading them asks no driver.
-//! Dropping a frame gives its buffer back to the pool it came from; [`release`](crate::release) does it for a whole
+//! Dropping a frame gives its buffer back to the pool it came from; [`release`](crate::release()) does it for a whole
 //! burst.
 
 use std::ptr::NonNull;
