@@ -158,9 +158,8 @@ impl Asking {
 
     /// Whether a query still waits for its reply.
     pub fn waits(&self, asked: &Asked) -> bool {
-        let mut sources = self.sources.indexes().zip(self.sources.sources());
-        let index = sources.find(|(_, source)| source.address == asked.from.ip());
-        index.is_some_and(|(index, _)| self.sources.owner(index, asked.from.port()).is_some())
+        let source = self.sources.find(0, asked.from.ip());
+        source.is_some_and(|source| self.sources.owner(source, asked.from.port()).is_some())
     }
 
     fn mismatched(&self) -> u64 {

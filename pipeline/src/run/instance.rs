@@ -10,7 +10,6 @@ use super::error::RunError;
 use super::opened::Opened;
 use super::ports::StartedPorts;
 use super::services::Services;
-use crate::admission::ConnectionReport;
 use crate::control::api::{ApiListener, ApiServer};
 use crate::control::metrics::server::{MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, Written};
@@ -155,7 +154,11 @@ impl Servers {
 
     /// Answers the requests that have come.
     fn answer(&mut self, services: &mut Services<'_>) {
-        services.connections = self.connections();
+        services.connections = [
+            ("control", Some(self.control.counters())),
+            ("metrics", self.metrics.as_ref().map(MetricsServer::counters)),
+            ("api", self.api.as_ref().map(ApiServer::counters)),
+        ];
         self.control.take(|request, client| services.answer(request, client));
         if let Some(api) = &mut self.api {
             api.take(|request, client| services.answer(request, client));
@@ -163,19 +166,6 @@ impl Servers {
         if let Some(metrics) = &mut self.metrics {
             metrics.answer(|| services.report());
         }
-    }
-
-    /// The counters of connections, of the servers that exist.
-    fn connections(&self) -> Vec<ConnectionReport> {
-        let counted = [
-            ("control", Some(self.control.counters())),
-            ("metrics", self.metrics.as_ref().map(MetricsServer::counters)),
-            ("api", self.api.as_ref().map(ApiServer::counters)),
-        ];
-        let report = |(service, counters): (&str, Option<_>)| {
-            Some(ConnectionReport { service: service.to_owned(), counters: counters? })
-        };
-        counted.into_iter().filter_map(report).collect()
     }
 
     /// Takes over the settings of a reload.

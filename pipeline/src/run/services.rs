@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::error::RunError;
 use super::ports::RunningPorts;
-use crate::admission::ConnectionReport;
+use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::capture::Captures;
 use crate::clients::{Clients, OpenClients};
 use crate::control::cache_jobs::ClientJobs;
@@ -61,8 +61,8 @@ pub(super) struct Services<'c> {
     certificates: Vec<Certificate>,
     /// Clients over streams, once they are served.
     pub(super) streams: Option<StreamClients>,
-    /// The counters of the servers' connections.
-    pub(super) connections: Vec<ConnectionReport>,
+    /// The counters of connections, by server; `None`: it is not there.
+    pub(super) connections: [(&'static str, Option<ConnectionSnapshot>); 3],
 }
 
 impl<'c> Services<'c> {
@@ -123,7 +123,7 @@ impl<'c> Services<'c> {
             privileges,
             certificates,
             streams: None,
-            connections: Vec::new(),
+            connections: [("control", None), ("metrics", None), ("api", None)],
             ports,
             gauges,
             news,
@@ -141,14 +141,15 @@ impl<'c> Services<'c> {
 
     /// Every counter, and what is known of the rest.
     pub(super) fn report(&self) -> Report {
-        let transfers = self.config.transfer.listen.map(|_| ConnectionReport {
-            service: "notify".to_owned(),
-            counters: self.transfers.connections(),
+        let notify = self.config.transfer.listen.map(|_| self.transfers.connections());
+        let counted = self.connections.into_iter().chain([("notify", notify)]);
+        let connections = counted.filter_map(|(service, counters)| {
+            Some(ConnectionReport { service: service.to_owned(), counters: counters? })
         });
         Report {
             policy_zones: self.transfers.report(),
             fetched_lists: self.lists.report(),
-            connections: self.connections.iter().cloned().chain(transfers).collect(),
+            connections: connections.collect(),
             streams: self.streams.as_ref().map(StreamClients::report).unwrap_or_default(),
             privileges: self.privileges.clone(),
             state: self.health.state(),

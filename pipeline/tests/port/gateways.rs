@@ -8,6 +8,7 @@ use pmdns_stages::testing::{Query, query};
 use crate::only_ports::link;
 use crate::rig::{Rig, SECOND, Setup};
 use crate::stub::{Asked, Stub};
+use crate::wired::stranger;
 
 /// The longest time until queries leave by the second gateway: the first one's last answer was trusted for five seconds, then
 /// three probes of up to 1.25 seconds were in vain.
@@ -88,8 +89,7 @@ fn forge(rig: &mut Rig) {
     for (index, source) in sources {
         let in_use = |port: &u16| link.sources.owner(index, *port).is_some();
         for port in (1024..=u16::MAX).filter(in_use) {
-            let from = "198.51.100.9:53".parse().unwrap();
-            frames.extend(link.datagram(from, (source.address, port).into(), &[0x80; 12]));
+            frames.extend(link.datagram(stranger(), (source.address, port).into(), &[0x80; 12]));
         }
     }
     frames.iter().for_each(|frame| link.feed(frame));

@@ -8,9 +8,10 @@ use std::time::Duration;
 use pmdns_config::Config;
 use pmdns_resolver::encrypted::EncryptedQuery;
 use pmdns_stages::testing::{Query, query};
-use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, flag, header};
-use pmdns_stages::wire::{be16, name, put16};
+use pmdns_stages::wire::be16;
+use pmdns_stages::wire::dns::header;
 
+use crate::rig;
 use crate::stepping::port_wire::{Asked, PortWire};
 use crate::stepping::{Arrival, Bytes, DATE, Network, Setup, Socket, Stepping, Transport};
 
@@ -180,13 +181,7 @@ impl Network for Upstream {
 
 /// One address, for the question of a query.
 pub(crate) fn reply_to(query: &[u8]) -> Vec<u8> {
-    let end = HEADER_LEN + name::length(&query[HEADER_LEN..]).unwrap() + QUESTION_FIXED_LEN;
-    let mut reply = query[..end].to_vec();
-    put16(&mut reply, header::FLAGS, flag::QR | flag::RD | flag::RA);
-    put16(&mut reply, header::ANCOUNT, 1);
-    put16(&mut reply, header::ARCOUNT, 0);
-    reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 0, 0, 4, 192, 0, 2, 7]);
-    reply
+    rig::Asked { message: query.to_vec(), from: stranger(), over_tcp: false }.address()
 }
 
 /// Who sends forged replies from another address than the upstream's.

@@ -2,6 +2,7 @@
 //! own cores send and receive all frames, and its own rings carry them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pmdns_stages::Step;
 use pmdns_stages::next_hop::HopTable;
@@ -47,7 +48,7 @@ pub(crate) enum Taken {
 impl Link {
     /// One whose next hops answer, at the other end of so many queues.
     pub(super) fn new(wire: &PortWire, queues: usize) -> Self {
-        let addresses: Vec<_> = wire.hops().collect();
+        let addresses = wire.table.report(Duration::ZERO).map(|hop| hop.plan.address);
         Self {
             far: Hosts::new([Port::new(FAR_MAC, addresses)].into()),
             sources: Arc::clone(&wire.sources),
@@ -89,11 +90,7 @@ impl Link {
     }
 
     fn take_query(&self, frame: &[u8], asked: Asked) -> Taken {
-        let mut sources = self.sources.indexes().zip(self.sources.sources());
-        let Some((source, _)) = sources.find(|(_, source)| source.address == asked.from.ip())
-        else {
-            return Taken::NotOurs;
-        };
+        let Some(source) = self.sources.find(0, asked.from.ip()) else { return Taken::NotOurs };
         // What goes elsewhere gets to somebody who keeps it.
         if self.is_dead || !frame.starts_with(&FAR_MAC) {
             return Taken::Lost;

@@ -123,15 +123,6 @@ impl PortWire {
         Self { driver, rings, near, far, sources, table, is_deaf, dead, questions }
     }
 
-    /// The addresses of all next hops.
-    pub(super) fn hops(&self) -> impl Iterator<Item = IpAddr> {
-        self.far.iter().flat_map(|host| {
-            let port = &host.ports[0];
-            let ipv4 = port.ipv4.iter().map(|address| IpAddr::from(*address));
-            ipv4.chain(port.ipv6.iter().map(|address| IpAddr::from(*address)))
-        })
-    }
-
     /// Queries that may be under way at once over each port and family, with so many threads.
     pub(crate) fn max_queries(&self, threads: usize) -> Vec<[usize; 2]> {
         self.driver.max_queries(threads).collect()
