@@ -4,7 +4,10 @@ use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::{Frame, FramePool, HeapPool};
 
 use crate::cache::{Entry, Head, Key, Lifetimes, Parts};
+use crate::neighbor::Neighbor;
 use crate::packet::{Batch, Packet};
+use crate::parse::Parse;
+use crate::ports::Ports;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, flag};
 use crate::wire::ip::{
     self, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, UDP_LEN, seal_ipv4, udp, v4, v6,
@@ -330,4 +333,31 @@ pub fn act_once<S: Stage>(stage: &mut S, packet: Packet, context: &Context) -> P
     batch[0].step = Step::at(S::NAME);
     stage.process(&mut batch, context, &mut Exits::default());
     batch.pop().expect("the batch holds one packet")
+}
+
+/// Hosts at one end of a link: what they say of their addresses.
+pub struct Hosts {
+    /// Their ports.
+    pub ports: Ports,
+    parse: Parse,
+    neighbor: Neighbor,
+}
+
+impl Hosts {
+    /// Those with these ports.
+    pub fn new(ports: Ports) -> Self {
+        let seed = Seed::new([5; 16]);
+        let parse = Parse::new(Ports::clone(&ports), seed);
+        let neighbor = Neighbor::new(Ports::clone(&ports), 1_000_000, seed);
+        Self { ports, parse, neighbor }
+    }
+
+    /// What becomes of a frame here.
+    pub fn take(&mut self, bytes: &[u8]) -> Packet {
+        let packet = act_once(&mut self.parse, Packet::arrived(frame_of(bytes), 0), &at(0));
+        match packet.step == Step::at(Neighbor::NAME) {
+            true => act_once(&mut self.neighbor, packet, &at(0)),
+            false => packet,
+        }
+    }
 }

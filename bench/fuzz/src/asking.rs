@@ -14,14 +14,12 @@ use pmdns_config::Config;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
 use pmdns_resolver::{Means, Output, Random, Resolver};
-use pmdns_stages::neighbor::Neighbor;
-use pmdns_stages::parse::Parse;
+use pmdns_stages::Step;
 use pmdns_stages::ports::Port;
 use pmdns_stages::query_sources::QuerySources;
-use pmdns_stages::testing::{act_once, at, frame_of, query};
+use pmdns_stages::testing::{Hosts, query};
 use pmdns_stages::wire::ip::{ETHERNET_LEN, IPV4_MIN_LEN, IPV6_LEN, PROTOCOL_UDP, UDP_LEN, v4, v6};
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::{Packet, Stage as _, Step};
 
 use crate::forwarder::MAX_FRAME;
 
@@ -82,7 +80,7 @@ pub struct Asking {
     inlets: Inlets,
     driver: PortDriver,
     sources: Arc<QuerySources>,
-    far: (Parse, Neighbor),
+    far: Hosts,
     names: usize,
     inputs: usize,
     /// The last query that has left, by family, and the mismatches before it.
@@ -114,9 +112,7 @@ impl Asking {
         let (port_parts, hops) = ports.expect("upstreams are asked over the port");
         let sources = Arc::clone(&port_parts.sources);
         let hosts = hops.routes.plans().iter().map(|plan| plan.address);
-        let far: Arc<[Port]> = [Port::new(FAR_MAC, hosts)].into();
-        let far_seed = Seed::new([5; 16]);
-        let far = (Parse::new(Arc::clone(&far), far_seed), Neighbor::new(far, 1_000_000, far_seed));
+        let far = Hosts::new([Port::new(FAR_MAC, hosts)].into());
         let driver = PortDriver::new(port_parts, hops, UPSTREAMS.len(), random(1));
         let means = Means {
             time: pmdns::slowpath::time(&clock),
@@ -167,8 +163,8 @@ impl Asking {
         roster.slots().iter().map(|slot| slot.counters.snapshot().mismatched).sum()
     }
 
-    /// A frame comes while a query of each family is under way. It ends one only if it has that query's UDP port, its id, and its
-    /// upstream's address in it, or is the last of many that do not belong to it.
+    /// A frame comes while a query of each family is under way. It ends one only if it has three things of that query in it: the
+    /// UDP port, the id and the upstream's address. The last of many that do not belong to the query ends it too.
     pub fn hand(&mut self, bytes: &[u8], verified: Verified) {
         let before = self.totals();
         let waiting: Vec<(Asked, u64)> = self.asked.iter().flatten().cloned().collect();
@@ -267,11 +263,7 @@ impl Asking {
             self.asked[usize::from(is_ipv6)] = Some((asked, mismatched));
             return;
         }
-        let (parse, neighbor) = &mut self.far;
-        let mut packet = act_once(parse, Packet::arrived(frame_of(frame), 0), &at(0));
-        if packet.step == Step::at(Neighbor::NAME) {
-            packet = act_once(neighbor, packet, &at(0));
-        }
+        let packet = self.far.take(frame);
         if packet.step == Step::TRANSMIT {
             self.offer(packet.frame.bytes(), Verified::NOTHING);
         }
@@ -312,9 +304,7 @@ fn has(bytes: &[u8], wanted: &[u8]) -> bool {
 fn random(seed: u64) -> Random {
     let mut chance = Rng::new(seed);
     Random::new(move |bytes| {
-        for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&chance.number().to_le_bytes()[..chunk.len()]);
-        }
+        chance.fill(bytes);
         Ok(())
     })
 }

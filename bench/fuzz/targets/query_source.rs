@@ -4,8 +4,8 @@
 //! of a datagram from an upstream over IPv4 or IPv6. On every second UDP port of each source a query waits. What is heard of
 //! next hops goes on to their states.
 //!
-//! Or it is a frame for a whole pmdns that asks over its port, or changes of a reply, an ICMP error or a fragment that would be
-//! right for the query under way.
+//! Or it is a frame for a whole pmdns that asks over its port. Or it changes a frame that would be right for the query under way:
+//! a reply, an ICMP error or a fragment.
 #![no_main]
 
 use std::cell::RefCell;

@@ -10,8 +10,8 @@ use crate::rig::{Rig, SECOND, Setup};
 use crate::stub::{Asked, Stub};
 use crate::wired::stranger;
 
-/// The longest time until queries leave by the second gateway: the first one's last answer was trusted for five seconds, then
-/// three probes of up to 1.25 seconds were in vain.
+/// The longest time until queries leave by the second gateway. The first one's last answer is trusted for five seconds. Then
+/// three probes of up to 1.25 seconds are in vain.
 const LONGEST: Duration = Duration::from_millis(8_800);
 
 /// An answer to the next question.

@@ -1,5 +1,4 @@
-//! What goes wrong on the link of the port by which upstreams are asked: next hops that do not answer, UDP ports that are used up,
-//! and frames of strangers.
+//! Trouble on the link by which upstreams are asked: next hops do not answer, UDP ports are used up, strangers send frames.
 
 use std::net::SocketAddr;
 

@@ -8,9 +8,10 @@ use pmdns_stages::Step;
 use pmdns_stages::next_hop::HopTable;
 use pmdns_stages::ports::Port;
 use pmdns_stages::query_sources::{Owner, QuerySources};
+use pmdns_stages::testing::Hosts;
 use pmdns_stages::wire::{be16, ip};
 
-use super::port_wire::{Asked, FAR_MAC, Hosts, PortWire, read};
+use super::port_wire::{Asked, FAR_MAC, PortWire, read};
 
 /// The far end of the link.
 pub(crate) struct Link {

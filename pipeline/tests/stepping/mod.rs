@@ -71,7 +71,7 @@ impl Stepping {
     pub(crate) fn new(config: &Config, setup: &Setup) -> Self {
         let mut chance = Rng::new(setup.seed);
         let mut bytes = [0; 16];
-        fill(&mut chance, &mut bytes);
+        chance.fill(&mut bytes);
         let time = SteppedTime::since(setup.date);
         let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let seed = Seed::new(bytes);
@@ -250,12 +250,5 @@ impl Stepping {
     /// What each thread of the slow path has counted.
     pub(crate) fn counters(&self) -> impl Iterator<Item = CountersSnapshot> {
         self.rig.gauges.slow_path.iter().map(|counters| counters.snapshot())
-    }
-}
-
-/// Fills bytes with chance.
-pub(crate) fn fill(chance: &mut Rng, bytes: &mut [u8]) {
-    for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice(&chance.number().to_le_bytes()[..chunk.len()]);
     }
 }

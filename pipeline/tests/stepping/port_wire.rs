@@ -10,18 +10,15 @@ use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns::slowpath::{Hops, PortDriver, PortParts};
 use pmdns_nics::Frame;
 use pmdns_resolver::{Random, Resolver, Route};
+use pmdns_stages::Step;
 use pmdns_stages::datagram::{self, Ends};
-use pmdns_stages::neighbor::Neighbor;
 use pmdns_stages::next_hop::HopTable;
 use pmdns_stages::packet::Packet;
-use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::query_sources::QuerySources;
-use pmdns_stages::testing::{act_once, at, frame_of};
+use pmdns_stages::testing::{Hosts, frame_of};
 use pmdns_stages::wire::checksum::Sum;
-use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::{be16, ip, put16};
-use pmdns_stages::{Stage as _, Step};
 
 /// The hardware address of the first next hop; those of the others follow. In an engine's simulated link all have this one.
 pub(crate) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0xfa, 0];
@@ -69,32 +66,6 @@ pub(crate) struct Asked {
     pub(crate) packet: Vec<u8>,
     /// The queue that it left by.
     pub(crate) queue: usize,
-}
-
-/// The stages that stand at one end of the link.
-pub(super) struct Hosts {
-    pub(super) ports: Ports,
-    parse: Parse,
-    neighbor: Neighbor,
-}
-
-impl Hosts {
-    /// Those with these ports.
-    pub(super) fn new(ports: Ports) -> Self {
-        let seed = Seed::new([5; 16]);
-        let parse = Parse::new(Ports::clone(&ports), seed);
-        let neighbor = Neighbor::new(Ports::clone(&ports), 1_000_000, seed);
-        Self { ports, parse, neighbor }
-    }
-
-    /// What becomes of a frame here.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Packet {
-        let packet = act_once(&mut self.parse, Packet::arrived(frame_of(bytes), 0), &at(0));
-        match packet.step == Step::at(Neighbor::NAME) {
-            true => act_once(&mut self.neighbor, packet, &at(0)),
-            false => packet,
-        }
-    }
 }
 
 impl PortWire {

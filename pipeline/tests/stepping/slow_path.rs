@@ -12,9 +12,9 @@ use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
 use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route};
 
+use super::Setup;
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
 use super::port_wire::{Asked, PORT_UNREACHABLE, PortWire};
-use super::{Setup, fill};
 
 /// Steps of validation in a turn.
 const MAX_STEPS: usize = 32;
@@ -48,7 +48,7 @@ impl SlowPath {
         let port = ports.map(|parts| {
             let mut draws = Rng::new(chance.number());
             let random = Random::new(move |bytes| {
-                fill(&mut draws, bytes);
+                draws.fill(bytes);
                 Ok(())
             });
             PortWire::new(parts, resolver.config.upstreams.len(), random)
@@ -65,7 +65,7 @@ impl SlowPath {
             time: time(&clock),
             ticks: &|duration| clock.ticks_of(duration),
             random: Random::new(move |bytes| {
-                fill(&mut chance, bytes);
+                chance.fill(bytes);
                 Ok(())
             }),
             deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),

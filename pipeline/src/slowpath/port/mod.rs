@@ -91,8 +91,8 @@ impl PortDriver {
         Self { parts, hops, sources, departing, sent, random }
     }
 
-    /// How many queries may be under way at once over each port and family: half of what the UDP ports of its sources suffice
-    /// for, shared by so many threads. Then free ones are found at once.
+    /// How many queries of a thread may be under way at once over each port and family. All threads together have half of the
+    /// UDP ports of its sources. So free ones are found at once.
     pub fn max_queries(&self, threads: usize) -> impl Iterator<Item = [usize; 2]> {
         let most = move |sources: &ArrayVec<_, MAX_QUERY_SOURCES>| {
             sources.len() * usize::from(u16::MAX - FIRST_PORT) / 2 / threads.max(1)

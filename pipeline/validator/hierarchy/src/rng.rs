@@ -19,6 +19,13 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// Fills bytes with chance.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.number().to_le_bytes()[..chunk.len()]);
+        }
+    }
+
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.number() % bound as u64) as usize
