@@ -17,7 +17,7 @@ stop() {
 }
 
 usage() {
-    sed -n '3,7s/^# \{0,1\}//p' "$0" >&2
+    sed -n '3,7s/^# \{0,1\}//p' "$0" | sed "s,scripts/bind-nic.sh,$0," >&2
     exit 2
 }
 

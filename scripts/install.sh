@@ -12,7 +12,8 @@ RUN=(iproute2 iputils-ping bind9-dnsutils)
 LAB=(curl nsd unbound python3-dnspython libldns3 knot knot-module-geoip knot-dnsutils dnsperf fstrm-bin dnstap-ldns sqlite3 jq
     nghttp2-client bind9-utils
     ethtool tshark util-linux gzip shellcheck valgrind bird2 iperf3 hping3 prometheus)
-VM=(qemu-system-x86 linux-image-amd64 busybox-static kmod tcpdump python3-venv python3-pip)
+# `file` is what virtme-ng asks about kernels; it does not say so in what it depends on.
+VM=(qemu-system-x86 linux-image-amd64 busybox-static file kmod tcpdump python3-venv python3-pip)
 # From PyPI, into a folder of its own: Debian has no package of it.
 VIRTME=virtme-ng==1.42
 VIRTME_FOLDER=/opt/pmdns-lab

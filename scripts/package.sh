@@ -1,15 +1,43 @@
 #!/usr/bin/env bash
-# Builds the Debian package of pmdns, with manual pages and completions, and prints its path.
+# Builds the Debian package of pmdns, and prints its path. Beside the program it has manual pages, completions, the notices of
+# what is linked, and a bill of materials. Debug symbols go into a package of their own, beside it.
 # It fits the release of Debian or Ubuntu that it is built on: the program is linked with the DPDK of that release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 [[ $# -eq 0 ]] || { echo "usage: scripts/package.sh" >&2; exit 2; }
 scripts/install.sh
-# Without optimization it is built in half of the time, and a package is packed rarely.
-command -v cargo-deb > /dev/null ||
-    env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install --debug --locked cargo-deb@3.8.0 >&2
 target=${CARGO_TARGET_DIR:-target}
-rm -rf "$target/manual"
-cargo run --release --package pmdns --example manual -- "$target/manual" >&2
+papers=$target/manual
+
+# need PROGRAM VERSION: without optimization they are built in half of the time, and a package is packed rarely.
+need() {
+    command -v "$1" > /dev/null || env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 \
+        cargo install --debug --locked "${@:3}" "$1@$2" >&2
+}
+need cargo-deb 3.8.0
+need cargo-about 0.9.3 --features cli
+need cargo-cyclonedx 0.5.9
+
+rm -rf "$papers"
+cargo run --release --package pmdns --example manual -- "$papers" >&2
+
+# What the licences of the linked crates ask for: their notices and texts.
+cargo about generate --fail --manifest-path pipeline/Cargo.toml --config scripts/package/about.toml \
+    --output-file "$papers/NOTICES" scripts/package/about.hbs >&2
+# The bill of materials (CycloneDX). It is written beside each Cargo.toml.
+cargo cyclonedx --quiet --format json --manifest-path pipeline/Cargo.toml --override-filename pmdns-sbom >&2
+mv pipeline/pmdns-sbom.json "$papers/sbom.cdx.json"
+find . -name pmdns-sbom.json -not -path './target/*' -delete
+gzip --best --no-name --stdout CHANGELOG.md > "$papers/changelog.gz"
+
+# Debian's own changelog has a version and a date; what changed is in ours.
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+cat > "$papers/changelog" << TEXT
+pmdns ($version-1) unstable; urgency=medium
+
+  * What changed is in /usr/share/doc/pmdns/changelog.gz.
+
+ -- The pmdns developers <pmdns@example.org>  $(git log -1 --format=%cD 2> /dev/null || date -R)
+TEXT
 cargo deb --package pmdns

@@ -67,7 +67,9 @@ pub(super) fn bound(facts: &Facts<'_>) -> Vec<Finding> {
         let found = format!("port {}: {doubt}", port.name);
         match PciAddress::of(&port.device) {
             Some(address) => {
-                Finding::fail("device", found, format!("`scripts/bind-nic.sh bind {address}`"))
+                let packaged = facts.tree.has("usr/sbin/pmdns-bind-nic");
+                let script = if packaged { "pmdns-bind-nic" } else { "scripts/bind-nic.sh" };
+                Finding::fail("device", found, format!("`{script} bind {address}`"))
             }
             None => Finding::fail("device", found, "name another interface in `port.device`"),
         }
