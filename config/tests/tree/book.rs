@@ -71,7 +71,11 @@ fn every_link_leads_to_a_place_in_the_book() {
             let leads = match pages.get(&path) {
                 Some(text) => place.is_empty() || anchors(text).contains(place),
                 // What is outside of docs/ is no part of the book, though the file may be there.
-                None => place.is_empty() && !path.starts_with("..") && root().join("docs").join(&path).is_file(),
+                None => {
+                    place.is_empty()
+                        && !path.starts_with("..")
+                        && root().join("docs").join(&path).is_file()
+                }
             };
             if !leads {
                 broken.push(format!("{}: {link}", page.display()));

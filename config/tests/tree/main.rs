@@ -7,5 +7,6 @@ mod crates;
 mod files;
 mod imports;
 mod markdown;
+mod package;
 mod paths;
 mod tidy;

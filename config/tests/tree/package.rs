@@ -1,0 +1,81 @@
+//! The files of the Debian package: the unit, the upgrade, and which devices its user may open.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::files::root;
+
+const UNIT: &str = include_str!("../../../scripts/package/pmdns.service");
+const HEALTH: &str = include_str!("../../../scripts/package/health/pmdns-health.service");
+const UPGRADE: &str = include_str!("../../../docs/tasks/upgrade.md");
+const MANIFEST: &str = include_str!("../../../pipeline/Cargo.toml");
+
+/// A crash is not the end, however often it comes: every bug is one (docs/adr/0008-panic-aborts.md).
+#[test]
+fn systemd_never_gives_a_node_up() {
+    for unit in [UNIT, HEALTH] {
+        assert!(unit.lines().any(|line| line == "StartLimitIntervalSec=0"), "{unit}");
+        assert!(unit.contains("\nRestart="), "{unit}");
+    }
+}
+
+#[test]
+fn the_page_of_upgrades_installs_what_the_unit_runs() {
+    let program = UNIT.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a program");
+    let program = program.split(' ').next().expect("a path");
+    assert_eq!(program, "/usr/bin/pmdns", "where the package has it");
+    assert!(MANIFEST.contains("[\"target/release/pmdns\", \"usr/bin/\", \"755\"]"));
+    let code = UPGRADE.split("```").skip(1).step_by(2);
+    for line in code.flat_map(str::lines).filter(|line| line.trim().starts_with("install ")) {
+        assert!(line.ends_with("PROGRAM"), "it installs to where the unit does not look: {line}");
+    }
+}
+
+/// A group may be opened if all its NICs are ports of the configuration.
+#[test]
+fn only_groups_of_configured_nics_are_for_the_user_pmdns() {
+    let cases = [
+        ("one NIC, named", "device = \"0000:01:00.0\"", &[("0000:01:00.0", "0x020000")][..], true),
+        ("its short form", "  device='01:00.0' # wan", &[("0000:01:00.0", "0x020000")], true),
+        ("capital letters", "device = \"0000:0A:00.0\"", &[("0000:0a:00.0", "0x020000")], true),
+        ("not named", "device = \"0000:02:00.0\"", &[("0000:01:00.0", "0x020000")], false),
+        ("another domain", "device = \"01:00.0\"", &[("0001:01:00.0", "0x020000")], false),
+        ("in a comment", "# device = \"01:00.0\"", &[("0000:01:00.0", "0x020000")], false),
+        ("the dot is a dot", "device = \"0000:01:0000\"", &[("0000:01:00.0", "0x020000")], false),
+        ("a graphics card", "device = \"0000:01:00.0\"", &[("0000:01:00.0", "0x030000")], false),
+        (
+            "behind a bridge",
+            "device = \"01:00.0\"",
+            &[("0000:00:01.0", "0x060400"), ("0000:01:00.0", "0x020000")],
+            true,
+        ),
+        (
+            "with the NIC of a guest",
+            "device = \"01:00.0\"",
+            &[("0000:01:00.0", "0x020000"), ("0000:01:00.1", "0x020000")],
+            false,
+        ),
+        ("only a bridge", "device = \"01:00.0\"", &[("0000:00:01.0", "0x060400")], false),
+    ];
+    let folder = std::env::temp_dir().join(format!("pmdns-vfio-group-{}", std::process::id()));
+    for (number, (what, line, devices, is_ours)) in cases.into_iter().enumerate() {
+        let place = folder.join(number.to_string());
+        fs::create_dir_all(place.join("etc/pmdns")).expect("a folder");
+        fs::write(place.join("etc/pmdns/pmdns.toml"), format!("[[port]]\n{line}\n"))
+            .expect("a file");
+        for (address, class) in devices {
+            let device = place.join("sys/kernel/iommu_groups/7/devices").join(address);
+            fs::create_dir_all(&device).expect("a folder");
+            fs::write(device.join("class"), format!("{class}\n")).expect("a file");
+        }
+        assert_eq!(is_named("7", &place), is_ours, "{what}");
+        assert!(!is_named("8", &place), "there is no such group");
+    }
+    fs::remove_dir_all(folder).expect("the folders");
+}
+
+fn is_named(group: &str, place: &Path) -> bool {
+    let script = root().join("scripts/package/vfio-group");
+    Command::new("sh").arg(script).arg(group).arg(place).status().expect("sh").success()
+}
