@@ -3,7 +3,8 @@
 # the labs in an emulated machine (scripts/lab-vm.sh). With --peers also the other servers that scripts/compare.sh compares it with.
 # With --browser also Chromium, what gives it a root certificate, and what drives it, for the labs with a browser.
 # With --api also schemathesis, for the lab that makes requests of the description of the HTTP API.
-# With --book only mdBook, by cargo: Debian has no package of it.
+# With --book only mdBook, by cargo: Debian has no package of it. With --package only what packing needs, and with --root only
+# what makes an empty root of Debian.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 
@@ -25,6 +26,8 @@ SCHEMATHESIS_FOLDER=/opt/pmdns-lab-api
 # Built without optimization: it takes half the time, and the book is small.
 MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor dnsdist bind9)
+PACKAGE=(lintian binutils)
+ROOT=(debootstrap)
 BROWSER=(chromium libnss3-tools fonts-dejavu-core python3-venv python3-pip)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
@@ -33,7 +36,7 @@ declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdn
     [bind9]=named [bird2]=bird [knot-resolver]=kresd@1 [prometheus]=prometheus)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--api|--book]" >&2
+    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--api|--book|--package|--root]" >&2
     exit 2
 }
 
@@ -49,6 +52,8 @@ case "${1-}" in
     --browser) wanted+=("${LAB[@]}" "${BROWSER[@]}") ;;
     --api) wanted+=("${LAB[@]}" python3-venv python3-pip) ;;
     --book) wanted=() ;;
+    --package) wanted+=("${PACKAGE[@]}") ;;
+    --root) wanted=("${ROOT[@]}") ;;
     *) usage ;;
 esac
 

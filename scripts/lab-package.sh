@@ -1,100 +1,142 @@
 #!/usr/bin/env bash
-# Installs the Debian package, serves as its unit does, upgrades, removes and purges it. Everything happens in namespaces of its
-# own over a copy of this machine's files that nobody keeps, so the machine stays as it is. Needs root.
+# Installs the Debian package and lets systemd serve by its unit; crashes it, upgrades, removes and purges it. Everything happens in
+# namespaces of its own over a copy of this machine's files that nobody keeps, so the machine stays as it is. Needs root.
 # usage: scripts/lab-package.sh PACKAGE NEWER_PACKAGE
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ $# -eq 2 ]] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
 
 if [[ -z ${PMDNS_LAB_INSIDE-} ]]; then
-    exec env PMDNS_LAB_INSIDE=1 unshare --mount --net --pid --fork --mount-proc "$0" "$(realpath "$1")" "$(realpath "$2")"
+    exec env PMDNS_LAB_INSIDE=1 unshare --mount --net --ipc --uts --cgroup --pid --fork --kill-child --mount-proc \
+        "$0" "$(realpath "$1")" "$(realpath "$2")"
 fi
+
+# What systemd would do to the machine's kernel rather than to the copy of its files.
+MASKED=(systemd-binfmt systemd-modules-load systemd-remount-fs systemd-sysctl systemd-udev-trigger systemd-udevd systemd-random-seed)
+# The rating of the unit: 0 is the best, 10 the worst (systemd-analyze(1)).
+WORST_RATING=26
 
 folder=$(mktemp -d)
 mount -t tmpfs none "$folder"
 mkdir "$folder"/{upper,work,root}
 mount -t overlay overlay -o "lowerdir=/,upperdir=$folder/upper,workdir=$folder/work" "$folder/root"
-for place in dev sys; do mount --rbind "/$place" "$folder/root/$place"; done
-mount -t proc none "$folder/root/proc"
-mount -t tmpfs none "$folder/root/run"
-cp "$1" "$folder/root/old.deb"
-cp "$2" "$folder/root/new.deb"
+root=$folder/root
+mount --rbind /dev "$root/dev"
+for place in run tmp; do mount -t tmpfs none "$root/$place"; done
+cp "$1" "$root/old.deb"
+cp "$2" "$root/new.deb"
 ip link set lo up
 
-inside() { chroot "$folder/root" "$@"; }
 say() { echo "ok: $*"; }
-fail() { echo "failed: $*" >&2; exit 1; }
+fail() {
+    echo "failed: $*" >&2
+    [[ -z ${systemd-} ]] || inside journalctl --no-pager -u pmdns -n 30 >&2 || true
+    exit 1
+}
 
+boot() {
+    : > "$root/etc/machine-id"
+    for unit in "${MASKED[@]}"; do ln -sf /dev/null "$root/etc/systemd/system/$unit.service"; done
+    cat > "$root/init.sh" << 'TEXT'
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t tmpfs none /sys/fs/cgroup
+for name in systemd unified devices memory pids; do mkdir /sys/fs/cgroup/$name; done
+if mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd; then
+    mount -t cgroup2 none /sys/fs/cgroup/unified
+    for name in devices memory pids; do mount -t cgroup -o $name none /sys/fs/cgroup/$name; done
+else
+    umount /sys/fs/cgroup
+    mount -t cgroup2 none /sys/fs/cgroup
+fi
+exec env -i container=lab PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=basic.target --show-status=0
+TEXT
+    unshare --pid --fork --kill-child chroot "$root" bash /init.sh > "$folder/boot" 2>&1 &
+    until systemd=$(pgrep -P $!); do sleep 0.1; done
+    local _
+    for _ in $(seq 300); do
+        [[ $(inside systemctl is-active basic.target 2> /dev/null) != active ]] || return 0
+        sleep 0.1
+    done
+    cat "$folder/boot" >&2
+    fail "systemd does not come up"
+}
+# The network is the lab's; all else is that of the machine that systemd runs.
+inside() { nsenter --target "$systemd" --mount --pid --ipc --root --wd "$@"; }
+main_process() { inside systemctl show --property MainPID --value pmdns; }
+answers() { [[ $(dig +short +timeout=1 +tries=2 @10.97.0.53 localhost A) == 127.0.0.1 ]]; }
+# The interface is the process's, and comes again with it.
+set_up_tap() {
+    ip address replace 10.97.0.1/24 dev pm0 && ip link set pm0 up
+} 2> /dev/null
+wait_for() {
+    local what=$1 _
+    shift
+    for _ in $(seq 300); do
+        ! "$@" || return 0
+        sleep 0.1
+    done
+    fail "$what"
+}
+serves() { [[ $(inside systemctl is-active pmdns) == active ]] && set_up_tap && answers; }
+
+boot
 inside dpkg -i /old.deb > /dev/null
 inside pmdns version > /dev/null
 inside getent passwd pmdns > /dev/null || fail "there is no user pmdns"
 [[ $(inside stat -c %U:%a /var/lib/pmdns) == pmdns:750 ]] || fail "/var/lib/pmdns is not the user's own"
+[[ $(inside stat -c %U:%G:%a /etc/pmdns/pmdns.toml) == root:pmdns:640 ]] || fail "others may read the configuration"
 inside pmdns check -c /etc/pmdns/pmdns.toml --elsewhere > /dev/null || fail "the first configuration is wrong"
 for page in pmdns.1.gz pmdns-run.1.gz; do inside test -s "/usr/share/man/man1/$page" || fail "no manual page $page"; done
 inside systemd-analyze verify --man=no pmdns.service pmdns-health.service || fail "systemd does not take the unit"
-say "installed, with user, manual pages, and a configuration that checks"
+inside systemd-analyze security --threshold="$WORST_RATING" pmdns.service > "$folder/rating" || fail "$(tail -n 2 "$folder/rating")"
+for paper in NOTICES.gz sbom.cdx.json.gz changelog.gz copyright; do
+    inside test -s "/usr/share/doc/pmdns/$paper" || inside test -s "/usr/share/doc/pmdns/${paper%.gz}" || fail "no $paper"
+done
+[[ $(inside stat -c %s /usr/bin/pmdns) -lt 30000000 ]] || fail "the program has its debug symbols"
+say "installed, with user, manual pages, notices, and a configuration that checks"
 
-# What systemd does for a unit of Type=notify: its user, capabilities, folders and variables.
-serve() {
-    inside install -d -o pmdns -g pmdns /run/pmdns
-    local capabilities=+net_admin,+net_raw,+bpf,+ipc_lock,+net_bind_service
-    python3 - "$folder/root/run/notify" > "$folder/told" << 'PYTHON' &
-import os, socket, sys
-manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-manager.bind(sys.argv[1])
-os.chmod(sys.argv[1], 0o777)
-while True:
-    sys.stdout.write(manager.recv(4096).decode())
-    sys.stdout.flush()
-PYTHON
-    manager=$!
-    until [[ -S $folder/root/run/notify ]]; do sleep 0.1; done
-    NOTIFY_SOCKET=/run/notify WATCHDOG_USEC=1000000 XDG_RUNTIME_DIR=/run/pmdns PMDNS_LOG_FORMAT=journal \
-        inside setpriv --reuid pmdns --regid pmdns --init-groups --inh-caps "$capabilities" \
-        --ambient-caps "$capabilities" --bounding-set "-all,$capabilities" pmdns run 2> "$folder/log" > "$folder/summary" &
-    server=$!
-    told READY=1 1
-}
-# told WORDS COUNT: waits until the manager has heard it so often.
-told() {
-    local _
-    for _ in $(seq 200); do
-        [[ $(grep -c "$1" "$folder/told") -ge $2 ]] && return
-        kill -0 "$server" 2> /dev/null || break
-        sleep 0.1
-    done
-    cat "$folder/log" >&2
-    fail "systemd did not hear $1"
-}
-stop() {
-    kill -TERM "$(pgrep -x pmdns)"
-    wait "$server" || fail "it did not stop in good order: $(cat "$folder/log")"
-    grep -q STOPPING=1 "$folder/told" || fail "systemd did not hear of the stop"
-    kill "$manager"
-    wait "$manager" || true
-    rm "$folder/root/run/notify"
-}
+inside systemctl start pmdns || fail "it does not start"
+wait_for "no answer on the TAP interface" serves
+inside journalctl --no-pager -u pmdns -p info -n 200 | grep -q 'ready$' || fail "the journal does not have its log"
+inside setpriv --reuid pmdns --regid pmdns --init-groups pmdns stats --json > "$folder/stats" || fail "its user may not ask it"
+for privilege in seccomp landlock; do
+    [[ $(jq ".privileges.$privilege" "$folder/stats") == true ]] || fail "no $privilege under the unit: $(jq .privileges "$folder/stats")"
+done
+inside systemctl reload pmdns || fail "reload failed"
+say "serves as its user, with a filter of its own below that of the unit"
 
-serve
-told WATCHDOG=1 3
-grep -q '^<6>ready$' "$folder/log" || fail "the log has no priorities: $(head -n 3 "$folder/log")"
-ip address add 10.97.0.1/24 dev pm0
-ip link set pm0 up
-[[ $(dig +short +timeout=2 +tries=5 @10.97.0.53 localhost A) == 127.0.0.1 ]] || fail "no answer on the TAP interface"
-inside setpriv --reuid pmdns --regid pmdns --init-groups pmdns stats > /dev/null || fail "its user may not ask it"
-inside pmdns reload > /dev/null || fail "reload failed"
-stop
-say "serves as its user, tells systemd so, and stops"
+# Every bug is an abort. Six of them in a row are more than systemd takes by default.
+for _ in $(seq 6); do
+    before=$(main_process)
+    inside kill -ABRT "$before"
+    again() { local now; now=$(main_process); [[ $now != 0 && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]; }
+    wait_for "it is not started again after a crash" again
+done
+wait_for "no answer after six crashes" serves
+say "is started again after six crashes in a row"
 
-echo "# changed by the operator" >> "$folder/root/etc/pmdns/pmdns.toml"
-inside dpkg -i /new.deb > /dev/null
-grep -q 'changed by the operator' "$folder/root/etc/pmdns/pmdns.toml" || fail "the upgrade replaced the configuration"
-serve
-stop
+before=$(main_process)
+cp -a "$root/etc/pmdns/pmdns.toml" "$folder/good.toml"
+printf '\n[no_such_table]\n' >> "$root/etc/pmdns/pmdns.toml"
+inside dpkg -i /new.deb > "$folder/upgrade" 2>&1 || fail "the package is not upgraded: $(cat "$folder/upgrade")"
+grep -q 'the old one serves on' "$folder/upgrade" || fail "nobody says that the configuration is refused: $(cat "$folder/upgrade")"
+[[ $(main_process) == "$before" ]] || fail "it was restarted with a configuration that is refused"
+answers || fail "an upgrade that is refused ends the service"
+say "serves on when the new program refuses the configuration"
+
+cp -a "$folder/good.toml" "$root/etc/pmdns/pmdns.toml"
+echo "# changed by the operator" >> "$root/etc/pmdns/pmdns.toml"
+inside dpkg -i /old.deb > /dev/null 2>&1 || fail "there is no way back"
+grep -q 'changed by the operator' "$root/etc/pmdns/pmdns.toml" || fail "the upgrade replaced the configuration"
+[[ $(main_process) != "$before" ]] || fail "the other program does not serve"
+wait_for "no answer after the upgrade" serves
+[[ $(inside stat -c %U:%G:%a /etc/pmdns/pmdns.toml) == root:pmdns:640 ]] || fail "the upgrade changed who may read the configuration"
 say "upgraded, with the operator's configuration"
 
-inside dpkg -r pmdns > /dev/null
-[[ ! -e $folder/root/usr/bin/pmdns && -e $folder/root/etc/pmdns/pmdns.toml ]] || fail "removal removes the wrong files"
-inside dpkg -P pmdns > /dev/null
-[[ ! -e $folder/root/etc/pmdns && ! -e $folder/root/var/lib/pmdns ]] || fail "purging leaves files behind"
+inside dpkg -r pmdns > /dev/null 2>&1
+[[ $(inside systemctl is-active pmdns) != active ]] || fail "it serves on without its package"
+[[ ! -e $root/usr/bin/pmdns && -e $root/etc/pmdns/pmdns.toml ]] || fail "removal removes the wrong files"
+inside dpkg -P pmdns > /dev/null 2>&1
+[[ ! -e $root/etc/pmdns && ! -e $root/var/lib/pmdns ]] || fail "purging leaves files behind"
 say "removed and purged"

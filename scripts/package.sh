@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 [[ $# -eq 0 ]] || { echo "usage: scripts/package.sh" >&2; exit 2; }
-scripts/install.sh
+scripts/install.sh --package
 target=${CARGO_TARGET_DIR:-target}
 papers=$target/manual
 

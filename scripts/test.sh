@@ -6,7 +6,8 @@
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # alerting validation labs console api pci
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
-# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), sanitizers.
+# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), sanitizers, empty-root (every step in an
+# empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names fewer).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -129,6 +130,14 @@ package() {
     as_root scripts/lab-package.sh "$first" "$newer"
 }
 
+# An hour and a half for each release, from nothing but Rust.
+empty-root() {
+    local release steps=()
+    read -ra steps <<< "${PMDNS_STEPS-}"
+    scripts/install.sh --root
+    for release in bookworm trixie; do as_root scripts/empty-root.sh "$release" "${steps[@]}"; done
+}
+
 sanitizers() {
     scripts/sanitize.sh address
     scripts/sanitize.sh lab
@@ -140,10 +149,10 @@ for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge first-port vhost) ;;
-        bridge | first-port | vhost | package | browser | sanitizers) steps+=("$argument") ;;
+        bridge | first-port | vhost | package | browser | sanitizers | empty-root) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
-                sed -n '3,9s/^# \{0,1\}//p' "$0" >&2
+                sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
                 exit 2
             fi
             steps+=("$argument")

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Makes an empty root of a Debian release with debootstrap, with nothing but Rust in it, and runs steps of scripts/test.sh there on a
+# clone of this commit. So an install step that is missing shows. Needs root, and a network for packages.
+# usage: scripts/empty-root.sh RELEASE [STEP...]      RELEASE: bookworm, trixie
+# The root is below PMDNS_ROOT_FOLDER (/var/tmp), takes some 20 GB, and goes when this ends.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+[[ $# -ge 1 && $1 =~ ^[a-z]+$ ]] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
+[[ $(id -u) -eq 0 ]] || { echo "run as root: it makes a root file system" >&2; exit 1; }
+release=$1
+shift
+
+if [[ -z ${PMDNS_ROOT-} ]]; then
+    PMDNS_ROOT=$(mktemp -d "${PMDNS_ROOT_FOLDER:-/var/tmp}/pmdns-root.XXXXXX")
+    export PMDNS_ROOT
+    trap 'rm -rf --one-file-system "$PMDNS_ROOT"' EXIT
+    # What it mounts and starts ends with these namespaces.
+    unshare --mount --pid --fork --kill-child --mount-proc -- "$0" "$release" "$@"
+    exit
+fi
+root=$PMDNS_ROOT
+
+# The mirror of this machine, and how it is reached.
+# shellcheck disable=SC2016 # apt fills it in
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
+debootstrap --variant=minbase --include=ca-certificates "$release" "$root" "$mirror" > "$root.log" ||
+    { tail -n 20 "$root.log" >&2; exit 1; }
+rm "$root.log"
+for file in /etc/apt/apt.conf.d /etc/pip.conf /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
+    [[ ! -e $file ]] || cp -aL "$file" "$root/$(dirname "$file")/"
+done
+# Rust is what a newcomer brings: the toolchain of this machine, without what cargo has installed or fetched.
+toolchain=$(rustc --print sysroot)
+mkdir -p "$root$toolchain" "$root/root/.cargo"
+mount --bind -o ro "$toolchain" "$root$toolchain"
+[[ ! -e ${CARGO_HOME:-$HOME/.cargo}/config.toml ]] || cp "${CARGO_HOME:-$HOME/.cargo}/config.toml" "$root/root/.cargo/"
+git clone --quiet . "$root/root/pmdns"
+
+mount -t proc proc "$root/proc"
+for place in dev sys; do mount --rbind "/$place" "$root/$place"; done
+mount -t tmpfs none "$root/run"
+env -u CARGO_HOME -u CARGO_TARGET_DIR -u RUSTUP_HOME -u PMDNS_ROOT HOME=/root \
+    PATH="$toolchain/bin:/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+    chroot "$root" bash -c 'cd /root/pmdns && exec scripts/test.sh "$@"' test.sh "$@"
