@@ -26,7 +26,7 @@ SCHEMATHESIS_FOLDER=/opt/pmdns-lab-api
 # Built without optimization: it takes half the time, and the book is small.
 MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor dnsdist bind9)
-PACKAGE=(lintian binutils)
+PACKAGE=(lintian binutils jq)
 ROOT=(debootstrap)
 BROWSER=(chromium libnss3-tools fonts-dejavu-core python3-venv python3-pip)
 # Not in every release; one that lacks it compares without it.

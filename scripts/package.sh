@@ -13,18 +13,16 @@ papers=$target/manual
 # need PROGRAM VERSION: without optimization they are built in half of the time, and a package is packed rarely.
 need() {
     command -v "$1" > /dev/null || env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 \
-        cargo install --debug --locked "${@:3}" "$1@$2" >&2
+        cargo install --debug --locked "$1@$2" >&2
 }
 need cargo-deb 3.8.0
-need cargo-about 0.9.3 --features cli
 need cargo-cyclonedx 0.5.9
 
 rm -rf "$papers"
 cargo run --release --package pmdns --example manual -- "$papers" >&2
 
 # What the licences of the linked crates ask for: their notices and texts.
-cargo about generate --fail --manifest-path pipeline/Cargo.toml --config scripts/package/about.toml \
-    --output-file "$papers/NOTICES" scripts/package/about.hbs >&2
+scripts/package/notices.sh > "$papers/NOTICES"
 # The bill of materials (CycloneDX). It is written beside each Cargo.toml.
 cargo cyclonedx --quiet --format json --manifest-path pipeline/Cargo.toml --override-filename pmdns-sbom >&2
 mv pipeline/pmdns-sbom.json "$papers/sbom.cdx.json"

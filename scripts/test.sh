@@ -21,7 +21,7 @@ formatting() {
 
 scripts() {
     if command -v shellcheck > /dev/null; then
-        shellcheck -x scripts/*.sh scripts/compare/*.sh scripts/package/post* pipeline/tests/vm/*.sh bench/fuzz/*.sh .ci/run
+        shellcheck -x scripts/*.sh scripts/compare/*.sh scripts/package/post* scripts/package/vfio-group scripts/package/*.sh pipeline/tests/vm/*.sh bench/fuzz/*.sh .ci/run
     else
         echo "shellcheck is not installed"
     fi
@@ -127,6 +127,7 @@ package() {
     # cargo-deb removes older packages where it writes the next one.
     cp "$(scripts/package.sh | tail -n 1)" "$first"
     newer=$(cargo deb --no-build --package pmdns --deb-revision 2 | tail -n 1)
+    lintian --fail-on error "$newer"
     as_root scripts/lab-package.sh "$first" "$newer"
 }
 
