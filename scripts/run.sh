@@ -70,12 +70,15 @@ stop() {
     exit "$status"
 }
 
+# The kernel's own answer: /sys may be that of another network namespace.
+has_interface() { ip link show dev "$interface" > /dev/null 2>&1; }
+
 # Waits until it answers on its control socket, or has ended.
 wait_until_ready() {
     local _
     for _ in $(seq 150); do
         kill -0 "$pid" 2> /dev/null || "${as_root[@]}" kill -0 "$pid" 2> /dev/null || return 1
-        [[ -n $given_config && -e /sys/class/net/$interface ]] && return 0
+        [[ -n $given_config ]] && has_interface && return 0
         "${as_root[@]}" "$binary" stats > /dev/null 2>&1 && return 0
         sleep 0.2
     done
@@ -116,7 +119,13 @@ if [[ $print_config == yes ]]; then
     exit
 fi
 
+# Better now than after the build.
+if [[ $(id -u) -ne 0 ]] && ! command -v sudo > /dev/null; then
+    echo "run this as root, or install sudo: it makes a network interface" >&2
+    exit 1
+fi
 scripts/install.sh
+[[ -x ${CARGO_TARGET_DIR:-target}/release/pmdns ]] || echo "building; the first time that takes some minutes (seven on two cores)"
 cargo build --release --package pmdns --bin pmdns
 binary=${CARGO_TARGET_DIR:-target}/release/pmdns
 
@@ -136,7 +145,7 @@ if ! wait_until_ready; then
     echo "pmdns does not serve; it says why above" >&2
     stop 1
 fi
-[[ ! -e /sys/class/net/$interface ]] || set_up_host_side
+! has_interface || set_up_host_side
 
 if [[ $selftest == yes ]]; then
     if ask_all; then stop 0; else stop 1; fi
