@@ -87,6 +87,8 @@ browser() {
 # The web console in Chromium. PMDNS_DRAW=FOLDER makes the pictures of docs/images there.
 console() {
     scripts/install.sh --browser
+    # A lab looks at its tables.
+    book
     "${LABS[@]}" --no-run
     as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture console::
 }

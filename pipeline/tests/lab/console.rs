@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use crate::api_calls::{serve_files, write_certificates};
@@ -15,6 +16,7 @@ use crate::pmdns::{BINARY, Pmdns, TAP_PORT, TAP_V4, TAP_V6, set_up_tap, upstream
 /// The Python that has Playwright's library (`scripts/install.sh --browser`).
 const PYTHON: &str = "/opt/pmdns-browser/bin/python";
 const STEPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/console/steps.py");
+const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/console/book.py");
 const READER: &str = "reader-token-of-the-lab-0123456789";
 const WRITER: &str = "writer-token-of-the-lab-0123456789";
 const CONFIG: &str = r#"
@@ -85,6 +87,24 @@ fn write_files() {
     fs::write(path("queries"), queries.collect::<String>()).unwrap();
     let flood: String = (0..200_000).map(|number| format!("x{number}.example.test A\n")).collect();
     fs::write(path("flood"), flood).unwrap();
+}
+
+/// The pages that `scripts/test.sh book` made; its step `console` makes them first.
+#[test]
+#[ignore = "needs root, the built book, chromium and playwright: scripts/test.sh console runs it"]
+fn no_table_of_the_book_is_cut_off() {
+    isolated("console::no_table_of_the_book_is_cut_off", || {
+        // target/PROFILE/pmdns
+        let target = Path::new(BINARY).ancestors().nth(2).expect("the folder of builds");
+        let status = Command::new(PYTHON)
+            .args([Path::new(BOOK), &target.join("book")])
+            .env("HOME", path("."))
+            .env("TMPDIR", path("."))
+            .status();
+        let status = status
+            .unwrap_or_else(|error| panic!("{PYTHON}: {error}; run scripts/install.sh --browser"));
+        assert!(status.success(), "the pages ended with {status}");
+    });
 }
 
 #[test]
