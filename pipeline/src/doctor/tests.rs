@@ -266,7 +266,7 @@ fn each_lack_is_found_with_its_remedy() {
 #[test]
 fn a_packaged_node_is_told_of_the_packages_script() {
     let fake = Fake::new("packaged");
-    fake.remove(&nic("driver"));
+    fake.remove(&format!("{NIC}/driver"));
     fake.write("usr/sbin/pmdns-bind-nic", "");
     let wrong = fake.wrong();
     assert!(wrong[0].contains("`pmdns-bind-nic bind 0000:01:00.0`"), "{wrong:?}");
