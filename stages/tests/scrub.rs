@@ -127,13 +127,9 @@ fn difference_scrub_what_says_nothing_about_the_question_is_no_answer() {
         vec![answer("other.example.", A, ""), soa],
         vec![answer("www.example.", MX, "mail.example.")],
         vec![Line { class: 3, ..answer("www.example.", A, "") }],
-        vec![authority("example.", NS, "ns.example."), additional("ns.example.", A, "")],
-        vec![authority("other.", SOA, ".")],
-        vec![authority("x.www.example.", SOA, ".")],
     ] {
         assert_eq!(kept(A, 0, 0, &records), Err(Unusable::NoAnswer), "{records:?}");
     }
-    assert_eq!(kept(A, 0, 0, &[]).unwrap().len(), 0, "nothing at all: there is no such record");
     assert_eq!(kept(A, 0, 0, &[soa]).unwrap(), ["example. SOA"]);
     let root = authority(".", SOA, ".");
     assert_eq!(kept(A, 0, 3, &[answer("x.", A, ""), root, soa]).unwrap(), [". SOA"]);
@@ -141,6 +137,29 @@ fn difference_scrub_what_says_nothing_about_the_question_is_no_answer() {
     let of_target = authority("b.test.", SOA, ".");
     let denied = kept(A, 0, 3, &[alias, soa, of_target]).unwrap();
     assert_eq!(denied, ["www.example. CNAME", "b.test. SOA"], "of the zone that the end is in");
+}
+
+#[test]
+fn difference_scrub_a_denial_without_its_own_soa_is_not_kept() {
+    let servers = authority("example.", NS, "ns.example.");
+    for records in [
+        vec![],
+        vec![authority("other.", SOA, ".")],
+        vec![authority("x.www.example.", SOA, ".")],
+        vec![authority("other.", SOA, "."), servers],
+        vec![servers, additional("ns.example.", A, "")],
+    ] {
+        let (message, head, _) = told(A, 0, 0, &records).unwrap();
+        assert!(message.answers.is_empty() && message.authorities.is_empty(), "{records:?}");
+        assert_eq!((head.flags, head.expires), (Head::NEGATIVE, 0), "{records:?}");
+    }
+    // RFC 2308 section 2.2: a server that does not recurse refers to others.
+    let name = name_of("www.example.");
+    let mut referral = reply(&name, A, 0, &[servers]);
+    referral[3] &= 0x7f;
+    let key = Key { name: &name, qtype: A, qclass: 1, flags: 0 };
+    let read = Entry::from_reply(&referral, key, 0, 0, &LIFETIMES);
+    assert_eq!(read.unwrap_err(), Unusable::NoAnswer);
 }
 
 #[test]
@@ -162,6 +181,22 @@ fn difference_scrub_a_dname_and_its_alias_agree() {
     let long = format!("{label}.{label}.{label}.{}.", &label[..61]);
     let too_long = answer("example.", DNAME, &long);
     assert_eq!(kept(A, 0, 0, &[too_long, end]), Err(Unusable::NoAnswer), "YXDOMAIN");
+    // RFC 6672 section 2.2: the server says so.
+    let (message, head, _) = told(A, 0, 6, &[too_long, end]).unwrap();
+    assert_eq!(message.answers.len(), 1);
+    assert_eq!((head.rcode, head.flags, head.expires), (Rcode::YXDOMAIN, 0, 300));
+    let long_lived = [(true, 900), (false, 0)];
+    for (has_tree, expires) in long_lived {
+        let records: &[Line<'_>] = if has_tree { &[too_long] } else { &[] };
+        let mut message = reply(&name_of("www.example."), A, 6, records);
+        if let Some(at) = message.windows(4).position(|ttl| ttl == 300_u32.to_be_bytes()) {
+            message[at..at + 4].copy_from_slice(&100_000_u32.to_be_bytes());
+        }
+        let name = name_of("www.example.");
+        let key = Key { name: &name, qtype: A, qclass: 1, flags: 0 };
+        let head = Entry::from_reply(&message, key, 0, 0, &LIFETIMES).unwrap().head();
+        assert_eq!((head.rcode, head.expires), (Rcode::YXDOMAIN, expires), "bounded like a denial");
+    }
     let own = answer("www.example.", DNAME, "test.");
     assert_eq!(kept(A, 0, 0, &[own, end]), Err(Unusable::NoAnswer), "it says nothing of itself");
     assert_eq!(kept(DNAME, 0, 0, &[own]).unwrap(), ["www.example. DNAME"]);

@@ -174,7 +174,7 @@ counters! {
         no_answer: counter,
         /// Records left out of replies because they are not about the question.
         scrubbed: counter,
-        /// Replies with an rcode other than NOERROR and NXDOMAIN.
+        /// Replies with an rcode other than NOERROR, NXDOMAIN and YXDOMAIN.
         rcode_failures: counter,
         /// Queries not sent because too many to the same encrypted upstream or over ports were under way, or too many of their
         /// client prefix.

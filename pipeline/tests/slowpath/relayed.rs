@@ -2,7 +2,7 @@
 //! clients get when nobody is left.
 
 use pmdns_stages::testing::query;
-use pmdns_stages::wire::dns::header;
+use pmdns_stages::wire::dns::{flag, header};
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::{be16, put16};
 
@@ -45,6 +45,14 @@ fn long_name() -> Vec<u8> {
     [[&[62][..], &[b'x'; 62]].concat().repeat(4), vec![0]].concat()
 }
 
+/// What a server says that does not recurse: other servers know (RFC 2308 section 2.2).
+fn referral(asked: &Asked) -> Vec<u8> {
+    let mut reply = with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER);
+    let flags = be16(&reply, header::FLAGS).unwrap();
+    put16(&mut reply, header::FLAGS, flags & !flag::RA);
+    reply
+}
+
 /// What a stub replies to a query.
 type Reply = fn(&Asked) -> Vec<u8>;
 
@@ -53,7 +61,7 @@ const NOTHING: [(&str, Reply); 6] = [
     ("another name", |asked| answering(asked, OTHER, A, &[192, 0, 2, 1])),
     ("another type", |asked| answering(asked, WWW, AAAA, &[0; 16])),
     ("an alias of another name", |asked| answering(asked, OTHER, CNAME, EXAMPLE)),
-    ("a referral", |asked| with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER)),
+    ("a referral", referral),
     ("an alias that contradicts its DNAME record", |asked| {
         let tree = answering(asked, EXAMPLE, DNAME, OTHER);
         with(tree, header::ANCOUNT, WWW, CNAME, OTHER)
@@ -95,9 +103,8 @@ fn a_client_is_told_servfail_and_why_if_no_upstream_is_left() {
 #[test]
 fn an_upstream_that_answers_nothing_may_say_why() {
     let stub = Stub::replying(|asked| {
-        let referral = with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER);
         // 9: no DNSKEY is there.
-        asked.with_option(referral, option::EXTENDED_ERROR, &[0, 9])
+        asked.with_option(referral(asked), option::EXTENDED_ERROR, &[0, 9])
     });
     let mut rig = Setup::asking(&[&stub]).start();
     assert_eq!(answer(&mut rig, &query(QUESTION).edns(1232, false)), servfail(9));
@@ -106,14 +113,21 @@ fn an_upstream_that_answers_nothing_may_say_why() {
 
 #[test]
 fn what_says_that_there_is_nothing_is_an_answer() {
-    let nothing: [(&str, Reply, u16); 3] = [
+    let nothing: [(&str, Reply, u16); 5] = [
         ("an empty reply", |asked| asked.rcode(0), 0),
         (
+            "the SOA record of another zone",
+            |asked| with(asked.rcode(0), header::NSCOUNT, OTHER, SOA, &[0; 22]),
+            0,
+        ),
+        (
+            "a recursive server's name servers",
+            |asked| with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER),
+            0,
+        ),
+        (
             "a SOA record beside name servers",
-            |asked| {
-                let referral = with(asked.rcode(0), header::NSCOUNT, EXAMPLE, NS, OTHER);
-                with(referral, header::NSCOUNT, EXAMPLE, SOA, &[0; 22])
-            },
+            |asked| with(referral(asked), header::NSCOUNT, EXAMPLE, SOA, &[0; 22]),
             0,
         ),
         ("an alias that leads nowhere", |asked| answering(asked, WWW, CNAME, OTHER), 1),
@@ -127,4 +141,21 @@ fn what_says_that_there_is_nothing_is_an_answer() {
         assert_eq!((rig.upstream(0).no_answer, next.asked().len()), (0, 0), "{what}");
         rig.finish();
     }
+}
+
+#[test]
+fn a_name_that_a_dname_makes_too_long_is_yxdomain() {
+    let stub = Stub::replying(|asked| {
+        let mut reply = answering(asked, EXAMPLE, DNAME, &long_name());
+        reply[3] |= 6;
+        reply
+    });
+    let mut rig = Setup::asking(&[&stub]).start();
+    for _ in 0..2 {
+        let answer = rig.resolve(&query(QUESTION));
+        assert_eq!((answer.rcode, answer.records), (6, 1), "RFC 6672 section 2.2");
+    }
+    assert_eq!((rig.upstream(0).rcode_failures, rig.upstream(0).no_answer), (0, 0));
+    let counters = rig.finish();
+    assert_eq!((counters.servfail, counters.inserted, stub.asked().len()), (0, 1, 1), "kept");
 }

@@ -36,6 +36,8 @@ pub(super) struct Image {
     /// TTL for a negative answer: the lesser of the SOA record's own TTL and its minimum field.
     negative_ttl: Option<u32>,
     is_too_long: bool,
+    /// Whether names are written in lower case.
+    lowers: bool,
 }
 
 impl Image {
@@ -56,14 +58,19 @@ impl Image {
             least_ttl: None,
             negative_ttl: None,
             is_too_long: scrubbed.is_cut,
+            lowers: false,
         };
         image.note_question(labels)?;
         for kept in &scrubbed.answer {
+            image.lowers = matches!(kept, Kept::Made(_));
             match kept {
-                Kept::Record(record) => image.add(labels, record, 0, lifetimes)?,
+                Kept::Record(record) | Kept::Made(record) => {
+                    image.add(labels, record, 0, lifetimes)?
+                }
                 Kept::Synthesis(alias) => image.add_synthesis(alias, lifetimes),
             }
         }
+        image.lowers = false;
         for record in &scrubbed.authority {
             image.add(labels, record, 1, lifetimes)?;
         }
@@ -158,7 +165,12 @@ impl Image {
                 }
                 *moved = if here < POINTED { to_u16(here) } else { 0 };
             }
-            self.body.extend_from_slice(&message[label.clone()]);
+            // No length byte is a letter.
+            let bytes = &message[label.clone()];
+            match self.lowers {
+                true => self.body.extend(bytes.iter().map(u8::to_ascii_lowercase)),
+                false => self.body.extend_from_slice(bytes),
+            }
             if label.len() == 1 {
                 return Some(());
             }
@@ -187,15 +199,18 @@ impl Image {
         lifetimes: &Lifetimes,
     ) -> u32 {
         // A failure is for those who wait for it; the slow path keeps account of failures (RFC 9520).
-        if !matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+        if !rcode.is_answer() {
             return 0;
         }
         let least = self.least_ttl.unwrap_or(0);
-        if !is_negative {
+        // A name that is too long has no SOA record to say how long that holds: the DNAME record does.
+        let is_too_long = rcode == Rcode::YXDOMAIN;
+        if !is_negative && !is_too_long {
             return least;
         }
         // RFC 2308 section 5: without SOA it must not be kept. Aliases on the way may expire earlier.
-        let ttl = self.negative_ttl.unwrap_or(0).min(least).min(lifetimes.max_negative_ttl);
+        let denied = self.negative_ttl.unwrap_or(if is_too_long { least } else { 0 });
+        let ttl = denied.min(least).min(lifetimes.max_negative_ttl);
         for at in self.ttls.iter().map(|at| usize::from(*at)) {
             let own = be32(&self.body, at).unwrap_or(0);
             put32(&mut self.body, at, own.min(ttl));

@@ -6,7 +6,7 @@
 use super::entry::MAX_RECORDS;
 use super::key::Key;
 use crate::wire::be16;
-use crate::wire::dns::{Rcode, header, rtype};
+use crate::wire::dns::{Rcode, flag, header, rtype};
 use crate::wire::labels::{Labels, WholeName};
 use crate::wire::name::MAX_NAME;
 use crate::wire::rdata::{self, Part};
@@ -16,8 +16,6 @@ use crate::wire::record::{Record, Records, Section};
 const MAX_ALIASES: usize = 16;
 /// Bytes of an RRSIG record before its signer's name.
 const BEFORE_SIGNER: usize = 18;
-/// Characters of base 32 with the extended alphabet that a whole number of bytes may leave over (RFC 4648 section 7).
-const BITS_OVER: [Option<u8>; 8] = [Some(0), None, Some(2), None, Some(4), Some(1), None, Some(3)];
 
 /// Why an upstream's message is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +33,8 @@ pub enum Unusable {
 pub(super) enum Kept {
     /// As it came.
     Record(Record),
+    /// An alias that the upstream has made of the DNAME record before it, in the random letters of our query.
+    Made(Record),
     /// The alias that follows from the DNAME record before it, which the upstream has left out (RFC 6672 section 3.1).
     Synthesis(Box<Synthesis>),
 }
@@ -59,6 +59,8 @@ pub(super) struct Scrubbed {
     pub(super) is_answered: bool,
     /// The upper bits of the rcode, of the OPT record.
     pub(super) extended_rcode: u8,
+    /// The authority section names servers and has no SOA record: a referral, unless the upstream recurses.
+    refers: bool,
     /// There are more records than one answer may have.
     pub(super) is_cut: bool,
     /// Records that do not belong to the question.
@@ -72,7 +74,12 @@ impl Scrubbed {
         let records = this.collect(labels, key).ok_or(Unusable::Malformed)?;
         let answers = records.partition_point(|record| record.section == Section::Answer);
         let (answers, authorities) = records.split_at(answers);
-        let mut chain = Chain { labels, key, left: answers.to_vec(), kept: Vec::new() };
+        let has = |rtype| authorities.iter().any(|record| record.rtype == rtype);
+        this.refers = has(rtype::NS) && !has(rtype::SOA);
+        let flags = be16(labels.message(), header::FLAGS).unwrap_or(0);
+        let is_too_long = Rcode((flags & flag::RCODE) as u8) == Rcode::YXDOMAIN;
+        let left = answers.to_vec();
+        let mut chain = Chain { labels, key, is_too_long, left, kept: Vec::new() };
         let end = chain.follow()?;
         (this.is_answered, this.answer) = (end.is_answered, chain.kept);
         this.authority = this.proofs(labels, key, &end.name, authorities)?;
@@ -81,17 +88,17 @@ impl Scrubbed {
         Ok(this)
     }
 
-    /// Whether the upstream has nothing to say about the question: all it says is about something else, or it refers
-    /// to other servers.
+    /// Whether the upstream has nothing to say about the question: all it says is about something else, or it does not
+    /// recurse and refers to other servers (RFC 2308 section 2.2).
     pub(super) fn says_nothing(&self, labels: &Labels<'_>, rcode: Rcode) -> bool {
-        let count = |at| be16(labels.message(), at).unwrap_or(0);
-        let has_soa = self.authority.iter().any(|record| record.rtype == rtype::SOA);
-        let is_about_others = count(header::ANCOUNT) > 0 || count(header::NSCOUNT) > 0 && !has_soa;
+        let word = |at| be16(labels.message(), at).unwrap_or(0);
+        let is_referral = self.refers && word(header::FLAGS) & flag::RA == 0;
+        let is_about_others = word(header::ANCOUNT) > 0 || is_referral;
         rcode == Rcode::NOERROR && self.answer.is_empty() && is_about_others
     }
 
-    /// The records of answer and authority section, of the question's class and of types that are data. `None`: the reply is
-    /// malformed.
+    /// The records of answer and authority section, of the question's class and of types that are data. Their data are
+    /// read when they are kept: a malformed record that is dropped harms nobody. `None`: the reply is malformed.
     fn collect(&mut self, labels: &mut Labels<'_>, key: &Key<'_>) -> Option<Vec<Record>> {
         let message = labels.message();
         let all = Records::new(message).ok()?;
@@ -102,7 +109,9 @@ impl Scrubbed {
         for record in all.take(MAX_RECORDS) {
             let record = record.ok()?;
             let is_additional = record.section == Section::Additional;
-            labels.length(record.start)?;
+            if !is_additional {
+                labels.length(record.start)?;
+            }
             if matches!(record.rtype, rtype::OPT | rtype::TSIG) {
                 // RFC 6891 section 6.1.1, RFC 8945 section 5.1: nowhere else.
                 if !is_additional {
@@ -111,12 +120,9 @@ impl Scrubbed {
                 if record.rtype == rtype::OPT {
                     self.extended_rcode = (record.ttl >> 24) as u8;
                 }
-            } else if record.class == key.qclass && !is_meta(record.rtype) {
-                check(labels, &record)?;
-                if !is_additional {
-                    records.push(record);
-                    continue;
-                }
+            } else if record.class == key.qclass && !is_meta(record.rtype) && !is_additional {
+                records.push(record);
+                continue;
             }
             self.dropped += usize::from(!is_additional);
         }
@@ -158,6 +164,7 @@ impl Scrubbed {
                 _ => false,
             };
             if is_kept {
+                check(labels, record).ok_or(Unusable::Malformed)?;
                 proofs.push(*record);
             }
         }
@@ -196,6 +203,8 @@ struct End {
 struct Chain<'l, 'm, 'k> {
     labels: &'l mut Labels<'m>,
     key: &'l Key<'k>,
+    /// The rcode says that a DNAME record makes too long a name (RFC 6672 section 2.2).
+    is_too_long: bool,
     left: Vec<Record>,
     kept: Vec<Kept>,
 }
@@ -224,7 +233,7 @@ impl Chain<'_, '_, '_> {
 
     /// Keeps the records of this owner and type, `most` of them, with their signatures. Says whether there are any.
     fn take(&mut self, owner: &[u8], rtype: u16, most: usize) -> Result<bool, Unusable> {
-        let Self { labels, key, left, kept } = self;
+        let Self { labels, key, left, kept, .. } = self;
         let (before, mut signatures, mut is_read) = (kept.len(), Vec::new(), true);
         left.retain(|record| {
             let is_of_type = record.rtype == rtype || rtype == rtype::ANY;
@@ -234,15 +243,15 @@ impl Chain<'_, '_, '_> {
             }
             let is_owner = labels.is(record.start, owner);
             is_read = is_owner.is_some();
-            let is_owner = is_owner == Some(true);
-            if is_owner && is_of_type && kept.len() - before < most {
-                kept.push(Kept::Record(*record));
-                return false;
+            let takes = is_of_type && kept.len() - before < most;
+            let signs = signs && key.flags & Key::DO != 0;
+            if is_owner != Some(true) || !(takes || signs) {
+                return true;
             }
-            if is_owner && signs && key.flags & Key::DO != 0 {
-                signatures.push(Kept::Record(*record));
-            }
-            true
+            is_read = check(labels, record).is_some();
+            let list = if takes { &mut *kept } else { &mut signatures };
+            list.push(Kept::Record(*record));
+            !takes
         });
         let is_there = kept.len() > before;
         if is_there {
@@ -266,7 +275,7 @@ impl Chain<'_, '_, '_> {
             }
         }
         if let Some((record, prefix)) = tree {
-            return self.follow_tree(&record, prefix, owner, alias).map(Some);
+            return self.follow_tree(&record, prefix, owner, alias);
         }
         if alias.is_some() {
             self.take(owner, rtype::CNAME, 1)?;
@@ -274,22 +283,23 @@ impl Chain<'_, '_, '_> {
         Ok(alias)
     }
 
-    /// Keeps a DNAME record and the alias that follows from it, which is made if it is not there.
+    /// Keeps a DNAME record and the alias that follows from it, which is made if it is not there. `None`: it is too long,
+    /// and the reply says so.
     fn follow_tree(
         &mut self,
         record: &Record,
         prefix: &[u8],
         owner: &[u8],
         alias: Option<WholeName>,
-    ) -> Result<WholeName, Unusable> {
+    ) -> Result<Option<WholeName>, Unusable> {
         let end = self.labels.whole(record.data_at).ok_or(Unusable::Malformed)?;
-        // RFC 6672 section 2.2: the name is too long to exist, and the server should have said YXDOMAIN.
-        if prefix.len() + end.len() > MAX_NAME {
-            return Err(Unusable::NoAnswer);
-        }
-        let target: WholeName = prefix.iter().chain(&end).copied().collect();
         let tree = self.labels.whole(record.start).ok_or(Unusable::Malformed)?;
         self.take(&tree, rtype::DNAME, 1)?;
+        // RFC 6672 section 2.2: the name is too long to exist, and the server has to say YXDOMAIN.
+        if prefix.len() + end.len() > MAX_NAME {
+            return if self.is_too_long { Ok(None) } else { Err(Unusable::NoAnswer) };
+        }
+        let target: WholeName = prefix.iter().chain(&end).copied().collect();
         match alias {
             None => self.kept.push(Kept::Synthesis(Box::new(Synthesis {
                 owner: owner.iter().copied().collect(),
@@ -297,51 +307,38 @@ impl Chain<'_, '_, '_> {
                 ttl: record.ttl,
             }))),
             Some(alias) if alias == target => {
+                let at = self.kept.len();
                 self.take(owner, rtype::CNAME, 1)?;
+                if let Some(kept) = self.kept.get_mut(at)
+                    && let Kept::Record(record) = *kept
+                {
+                    *kept = Kept::Made(record);
+                }
             }
             Some(_) => return Err(Unusable::NoAnswer),
         }
-        Ok(target)
+        Ok(Some(target))
     }
 }
 
-/// Whether records of the type are never passed on. Such a type stands for no data of its own (RFC 6895 section
-/// 3.1), or it signs a message (RFC 2931). Two of them (NSAP-PTR, SINK) are long dead: ldns misreads them and
-/// refuses the whole message.
+/// Whether records of the type are never passed on: it stands for no data of its own (RFC 6895 section 3.1).
 fn is_meta(rtype: u16) -> bool {
-    matches!(rtype, 23 | rtype::SIG | 40 | rtype::FIRST_META..=rtype::ANY)
+    matches!(rtype, 0 | rtype::FIRST_META..=rtype::ANY)
 }
 
-/// Checks that the record is well-formed, with every name in it.
+/// Checks that what is read of a record's data can be read: all names in it.
 fn check(labels: &mut Labels<'_>, record: &Record) -> Option<()> {
     let message = labels.message();
-    let is_type = record.rtype != 0;
-    let is_owner = record.rtype != rtype::NSEC3 || is_hash(first_label(message, record.start));
     rdata::parts(message, record.rtype, record.data_at..record.end, |part| match part {
         Part::Name { at, .. } => labels.length(at).map(|_| ()),
         Part::Bytes(_) => Some(()),
-    })?;
-    (is_type && is_owner).then_some(())
-}
-
-/// The first label of a name that has been read, if it is not compressed.
-fn first_label(message: &[u8], at: usize) -> &[u8] {
-    let mut cursor = crate::wire::labels::Cursor::new(at);
-    let label = Labels::new(message).next(&mut cursor);
-    label.map_or(&[], |label| &message[label.start + 1..label.end])
-}
-
-/// Whether a label is a hash in base 32 with the extended alphabet, as owners of NSEC3 records are (RFC 5155 section 3).
-fn is_hash(label: &[u8]) -> bool {
-    let digit = |byte: &u8| char::from(*byte).to_digit(32);
-    let last = label.last().and_then(digit).unwrap_or(0);
-    let is_whole = BITS_OVER[label.len() % 8].is_some_and(|bits| last.is_multiple_of(1 << bits));
-    !label.is_empty() && is_whole && label.iter().all(|byte| digit(byte).is_some())
+    })
 }
 
 /// The type that an RRSIG record is about.
 fn covered(labels: &Labels<'_>, record: &Record) -> u16 {
-    be16(labels.message(), record.data_at).unwrap_or(0)
+    let data = labels.message().get(record.data_at..record.end);
+    data.and_then(|data| be16(data, 0)).unwrap_or(0)
 }
 
 /// Whether the name at `at` is `name` or one above it.

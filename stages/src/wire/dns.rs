@@ -125,6 +125,12 @@ impl Rcode {
     pub const BADVERS: Self = Self(16);
     /// The server cookie is not one of ours, and has to be (RFC 7873).
     pub const BADCOOKIE: Self = Self(23);
+
+    /// Whether it says something about the name. All others mean that this server has no answer.
+    #[must_use]
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::NOERROR | Self::NXDOMAIN | Self::YXDOMAIN)
+    }
 }
 
 /// Length of a question whose name is `name_len` long; 0 without a name.

@@ -1,17 +1,10 @@
-//! The parts of each type's data: which bytes are names, and whether it is well-formed.
+//! The parts of each type's data: which bytes are names.
 //!
-//! The measure is BIND 9.18's reading of the same bytes, and a little stricter where dnspython or hickory is;
-//! `stages/tests/data/rdata.txt` has the verdicts. Types that are not here are opaque (RFC 3597).
-
-mod check;
-mod keys;
-mod pieces;
-mod regex;
-mod service;
+//! A name may be compressed, so it is read, and written anew. All else passes bit for bit, well-formed or not: it is for
+//! the client to judge (RFC 3597 section 3). `stages/tests/data/rdata.txt` has what BIND, Unbound and dnsdist relay.
 
 use std::ops::Range;
 
-use self::pieces::{Head, are_texts, text_len};
 use super::labels::name_end;
 
 /// A part of a record's data.
@@ -28,6 +21,9 @@ pub enum Part {
     Bytes(Range<usize>),
 }
 
+/// A head of so many bytes, and whether a name follows it.
+type Head = (usize, bool);
+
 /// The fields of data, one after the other.
 #[derive(Clone, Copy)]
 enum Field {
@@ -39,86 +35,65 @@ enum Field {
     Fixed(usize),
     /// A byte that says how many follow.
     Text,
-    /// One such string or more, up to the end.
-    Texts,
-    /// So many bytes at least, up to the end.
-    Rest(usize),
-    /// What a function finds well-formed, up to the end.
-    Checked(fn(&[u8]) -> bool),
-    /// A string that a function finds well-formed.
-    CheckedText(fn(&[u8]) -> bool),
+    /// All bytes up to the end.
+    Rest,
     /// A head that says itself how long it is, and whether a name follows. `None`: it is malformed.
     Head(fn(&[u8]) -> Option<Head>),
     /// Names up to the end.
     Names,
 }
 
-/// The fields of a type's data; `None`: it is opaque.
-fn fields(rtype: u16, data: &[u8]) -> Option<&'static [Field]> {
-    use Field::{Checked, CheckedText, Fixed, Head, Name, Names, Plain, Rest, Text, Texts};
+/// The fields of a type's data; `None`: it has no names.
+fn fields(rtype: u16) -> Option<&'static [Field]> {
+    use Field::{Fixed, Head, Name, Names, Plain, Rest, Text};
     Some(match rtype {
         1 => &[Fixed(4)], // A
         // NS, MD, MF, CNAME, MB, MG, MR, PTR
         2..=5 | 7..=9 | 12 => &[Name],
-        6 => &[Name, Name, Fixed(20)],                // SOA
-        11 => &[Checked(check::well_known_services)], // WKS
-        13 => &[Text, Text],                          // HINFO
-        14 => &[Name, Name],                          // MINFO
-        15 => &[Fixed(2), Name],                      // MX
-        // TXT, NINFO, SPF, AVC, RESINFO, WALLET
-        16 | 56 | 99 | 258 | 261 | 262 => &[Texts],
-        17 | 58 => &[Plain, Plain], // RP, TALINK
+        6 => &[Name, Name, Fixed(20)], // SOA
+        14 => &[Name, Name],           // MINFO
+        15 => &[Fixed(2), Name],       // MX
+        17 | 58 => &[Plain, Plain],    // RP, TALINK
         // AFSDB, RT, KX, LP
         18 | 21 | 36 | 107 => &[Fixed(2), Plain],
-        19 => &[CheckedText(check::x25_address)],
-        20 => &[Text, Checked(check::text_or_nothing)], // ISDN
-        // NSAP, EID, NIMLOC, DHCID, OPENPGPKEY
-        22 | 31 | 32 | 49 | 61 => &[Rest(1)],
-        39 => &[Plain],                                  // DNAME
-        46 => &[Head(check::signature), Plain, Rest(1)], // RRSIG
-        25 => &[Head(keys::key), Rest(0)],
-        26 => &[Fixed(2), Plain, Plain],             // PX
-        27 => &[Checked(check::position)],           // GPOS
-        28 => &[Fixed(16)],                          // AAAA
-        29 => &[Checked(check::location)],           // LOC
-        30 => &[Plain, Checked(check::first_types)], // NXT
-        33 => &[Fixed(6), Plain],                    // SRV
-        34 => &[Checked(check::atm_address)],
-        35 => &[
-            Fixed(4),
-            CheckedText(check::letters),
-            Text,
-            CheckedText(regex::is_substitution),
-            Plain,
-        ], // NAPTR
-        37 => &[Rest(6)],                       // CERT
-        38 => &[Head(check::address_suffix)],   // A6
-        42 => &[Checked(check::prefixes)],      // APL
-        43 | 32769 => &[Checked(keys::digest)], // DS, DLV
-        44 => &[Checked(keys::fingerprint)],    // SSHFP
-        45 => &[Head(check::ipsec_gateway), Rest(1)],
-        47 => &[Plain, Checked(check::some_types)], // NSEC
-        48 | 60 => &[Head(keys::zone_key), Rest(1)], // DNSKEY, CDNSKEY
-        50 => &[Checked(check::hashed_denial)],     // NSEC3
-        51 => &[Checked(check::hash_parameters)],   // NSEC3PARAM
-        52 | 53 => &[Rest(4)],                      // TLSA, SMIMEA
-        55 => &[Head(keys::host_identity), Names],  // HIP
-        57 => &[Head(keys::record_key), Rest(1)],   // RKEY
-        59 | 32768 => &[Checked(keys::child_digest)], // CDS, TA
-        62 => &[Checked(check::synchronization)],   // CSYNC
-        63 => &[Checked(keys::zone_digest)],        // ZONEMD
-        // SVCB, HTTPS: priority 0 is an alias, which has no parameters (RFC 9460 section 2.4.2).
-        64 | 65 if data.starts_with(&[0, 0]) => &[Fixed(2), Plain],
-        64 | 65 => &[Fixed(2), Plain, Checked(service::parameters)],
-        104 | 106 => &[Fixed(10)],               // NID, L64
-        105 | 108 => &[Fixed(6)],                // L32, EUI48
-        109 => &[Fixed(8)],                      // EUI64
-        256 => &[Rest(5)],                       // URI
-        257 => &[Checked(check::authorization)], // CAA
-        259 => &[Checked(check::object)],        // DOA
-        260 => &[Head(check::multicast_relay)],  // AMTRELAY
+        23 | 39 => &[Plain],                        // NSAP-PTR, DNAME
+        24 | 46 => &[Fixed(18), Plain, Rest],       // SIG, RRSIG
+        26 => &[Fixed(2), Plain, Plain],            // PX
+        28 => &[Fixed(16)],                         // AAAA
+        30 | 47 => &[Plain, Rest],                  // NXT, NSEC
+        33 => &[Fixed(6), Plain],                   // SRV
+        35 => &[Fixed(4), Text, Text, Text, Plain], // NAPTR
+        38 => &[Head(address_suffix)],              // A6
+        45 => &[Head(ipsec_gateway), Rest],         // IPSECKEY
+        55 => &[Head(host_identity), Names],        // HIP
+        64 | 65 => &[Fixed(2), Plain, Rest],        // SVCB, HTTPS
+        260 => &[Head(multicast_relay)],            // AMTRELAY
         _ => return None,
     })
+}
+
+/// How data are taken that do not fit the fields of their type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    /// They are malformed: pmdns reads the data of this type itself, or nobody else takes them.
+    Malformed,
+    /// Fields at the end may be missing, and there may be more bytes. What is there has to be whole, as its names may be
+    /// compressed (RFC 3597 section 4).
+    Part,
+    /// They are bytes without names.
+    Opaque,
+}
+
+impl Otherwise {
+    fn of(rtype: u16) -> Self {
+        match rtype {
+            // A, CNAME, SOA, AAAA, DNAME, RRSIG, NSEC
+            1 | 5 | 6 | 28 | 39 | 46 | 47 => Self::Malformed,
+            // NSAP-PTR, NXT, A6, IPSECKEY, HIP, TALINK, AMTRELAY
+            23 | 30 | 38 | 45 | 55 | 58 | 260 => Self::Opaque,
+            _ => Self::Part,
+        }
+    }
 }
 
 /// Tells `each` the parts of a record's data in their order. `None`: it is malformed, or `each` says so.
@@ -130,16 +105,34 @@ pub fn parts(
     data: Range<usize>,
     mut each: impl FnMut(Part) -> Option<()>,
 ) -> Option<()> {
-    // Lawful in types without fields, but some libraries refuse the whole message.
-    if data.is_empty() {
-        return None;
-    }
-    let Some(fields) = fields(rtype, message.get(data.clone())?) else {
-        return each(Part::Bytes(data));
+    let Some(fields) = fields(rtype) else { return each(Part::Bytes(data)) };
+    let is_whole = match Otherwise::of(rtype) {
+        Otherwise::Malformed => true,
+        Otherwise::Part => false,
+        Otherwise::Opaque => {
+            if walk(message, fields, data.clone(), true, |_| Some(())).is_none() {
+                return each(Part::Bytes(data));
+            }
+            true
+        }
     };
+    walk(message, fields, data, is_whole, each)
+}
+
+/// Walks over data by its fields: all of them, and no more, if the data `is_whole`.
+fn walk(
+    message: &[u8],
+    fields: &[Field],
+    data: Range<usize>,
+    is_whole: bool,
+    mut each: impl FnMut(Part) -> Option<()>,
+) -> Option<()> {
     let mut at = data.start;
     for field in fields {
         let rest = message.get(at..data.end)?;
+        if rest.is_empty() && !is_whole {
+            return Some(());
+        }
         let (len, name) = field.measure(rest)?;
         if len > rest.len() {
             return None;
@@ -160,25 +153,58 @@ pub fn parts(
             at = end;
         }
     }
-    (at == data.end).then_some(())
+    match at == data.end {
+        true => Some(()),
+        false if is_whole => None,
+        false => each(Part::Bytes(at..data.end)),
+    }
 }
 
 impl Field {
     /// How many bytes of `rest` it takes before a name, and whether there is one.
     fn measure(self, rest: &[u8]) -> Option<Head> {
-        let whole = |is_right: bool| is_right.then_some((rest.len(), false));
         match self {
             Self::Name | Self::Plain | Self::Names => Some((0, true)),
             Self::Fixed(len) => Some((len, false)),
-            Self::Rest(least) => whole(rest.len() >= least),
-            Self::Text => text_len(rest).map(|len| (len, false)),
-            Self::Texts => whole(!rest.is_empty() && are_texts(rest)),
-            Self::Checked(is_right) => whole(is_right(rest)),
-            Self::CheckedText(is_right) => {
-                let len = text_len(rest)?;
-                is_right(&rest[1..len]).then_some((len, false))
-            }
+            Self::Rest => Some((rest.len(), false)),
+            Self::Text => rest.first().map(|len| (1 + usize::from(*len), false)),
             Self::Head(head) => head(rest),
         }
     }
+}
+
+/// An A6 record (RFC 2874 section 3.1): length of the prefix, the rest of the address, the name of the prefix.
+fn address_suffix(rest: &[u8]) -> Option<Head> {
+    let prefix = *rest.first()?;
+    let octets = 16_usize.checked_sub(usize::from(prefix / 8))?;
+    (prefix <= 128).then_some((1 + octets, prefix > 0))
+}
+
+/// An IPSECKEY record up to its key (RFC 4025 section 2.1).
+fn ipsec_gateway(rest: &[u8]) -> Option<Head> {
+    let [_, kind, _] = rest.first_chunk()?;
+    gateway(*kind).map(|(len, is_name)| (3 + len, is_name))
+}
+
+/// An AMTRELAY record (RFC 8777 section 4.2).
+fn multicast_relay(rest: &[u8]) -> Option<Head> {
+    let [_, kind] = rest.first_chunk()?;
+    gateway(kind & 0x7f).map(|(len, is_name)| (2 + len, is_name))
+}
+
+/// How long an address of this kind is, and whether it is a name.
+fn gateway(kind: u8) -> Option<Head> {
+    match kind {
+        0 => Some((0, false)),
+        1 => Some((4, false)),
+        2 => Some((16, false)),
+        3 => Some((0, true)),
+        _ => None,
+    }
+}
+
+/// A HIP record up to its servers (RFC 8005 section 5): length of the tag, algorithm, length of the key, both.
+fn host_identity(rest: &[u8]) -> Option<Head> {
+    let [tag, _, high, low] = *rest.first_chunk()?;
+    Some((4 + usize::from(tag) + usize::from(u16::from_be_bytes([high, low])), false))
 }

@@ -231,7 +231,7 @@ pub(crate) enum Proof {
 /// The kind of a reply, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyKind {
-    /// NOERROR or NXDOMAIN: an answer.
+    /// An answer, by its rcode ([`Rcode::is_answer`]).
     Answer,
     /// An answer, but not all of it: TC=1.
     Truncated,
@@ -249,8 +249,8 @@ impl ReplyKind {
         let flags = be16(reply, header::FLAGS).unwrap_or(0);
         let rcode = Rcode((flags & flag::RCODE) as u8);
         match rcode {
-            Rcode::NOERROR | Rcode::NXDOMAIN if flags & flag::TC != 0 => Self::Truncated,
-            Rcode::NOERROR | Rcode::NXDOMAIN => Self::Answer,
+            _ if rcode.is_answer() && flags & flag::TC != 0 => Self::Truncated,
+            _ if rcode.is_answer() => Self::Answer,
             Rcode::FORMERR => Self::FormatError,
             BADCOOKIE_BITS => Self::BadCookie,
             _ => Self::Failure,

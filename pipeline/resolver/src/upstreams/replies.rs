@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 
 use pmdns_config::Upstream;
 use pmdns_stages::cache::{Entry, Head, Lifetimes, Unusable};
-use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::{ExtendedError, option, option_in};
 use pmdns_stages::wire::subnet::Subnet;
 
@@ -108,7 +107,7 @@ impl Upstreams {
                 };
                 add(&counters.scrubbed, dropped as u64);
                 // Extended rcodes such as BADVERS are visible only in the OPT record (RFC 6891 section 6.1.3).
-                if !matches!(entry.head().rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+                if !entry.head().rcode.is_answer() {
                     count(&counters.rcode_failures);
                     return Err(refusal(reply));
                 }
