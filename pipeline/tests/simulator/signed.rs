@@ -1,6 +1,5 @@
 //! A hierarchy of signed zones, which some histories ask about: what its servers say, and whether an answer is true.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,20 +63,10 @@ impl AnchorFile {
     /// A new file.
     pub(crate) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        let (_, rtype, data) = WORLD.with(World::anchor);
-        assert_eq!(rtype, rtype::DS);
-        let [high, low, algorithm, digest_type, digest @ ..] = &data[..] else {
-            unreachable!("a DS record has more data");
-        };
-        let tag = u16::from_be_bytes([*high, *low]);
-        let mut text = format!(". 60 IN DS {tag} {algorithm} {digest_type} ");
-        for byte in digest {
-            write!(text, "{byte:02X}").expect("a String takes it");
-        }
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let name = format!("pmdns-simulator-{}-anchor-{number}", std::process::id());
         let file = std::env::temp_dir().join(name);
-        std::fs::write(&file, text + "\n").expect("a file can be written");
+        std::fs::write(&file, WORLD.with(World::anchor_line)).expect("a file can be written");
         Self(file)
     }
 

@@ -49,4 +49,5 @@ mod stepping;
 mod stub;
 mod subnets;
 mod suspicion;
+mod unchanged;
 mod views;

@@ -155,33 +155,11 @@ fn parts(rtype: u16) -> &'static [Part] {
 /// The data from `start` to the end in canonical form; `None`: they do not fit the type.
 fn canonical(bytes: &[u8], start: usize, rtype: u16) -> Option<Vec<u8>> {
     let mut target = Vec::with_capacity(bytes.len() - start);
-    write_data(bytes, start, rtype, |form| form, &mut target)?;
-    // The length of the data is written in 16 bits.
-    (target.len() <= usize::from(u16::MAX)).then_some(target)
-}
-
-/// Appends the data with uncompressed names, whose letter case is kept.
-pub(crate) fn copy_data(
-    bytes: &[u8],
-    start: usize,
-    rtype: u16,
-    target: &mut Vec<u8>,
-) -> Option<()> {
-    write_data(bytes, start, rtype, |_| Form::Kept, target)
-}
-
-fn write_data(
-    bytes: &[u8],
-    start: usize,
-    rtype: u16,
-    form_of: impl Fn(Form) -> Form,
-    target: &mut Vec<u8>,
-) -> Option<()> {
     let mut at = start;
     for part in parts(rtype) {
         let length = match *part {
             Part::Name(form) => {
-                at = name::read(bytes, at, form_of(form), target)?;
+                at = name::read(bytes, at, form, &mut target)?;
                 continue;
             }
             Part::Bytes(length) => length,
@@ -191,7 +169,8 @@ fn write_data(
         target.extend_from_slice(bytes.get(at..at + length)?);
         at += length;
     }
-    (at == bytes.len()).then_some(())
+    // The length of the data is written in 16 bits.
+    (at == bytes.len() && target.len() <= usize::from(u16::MAX)).then_some(target)
 }
 
 pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {

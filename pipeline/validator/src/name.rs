@@ -21,8 +21,6 @@ pub(crate) type Name = Box<[u8]>;
 pub(crate) enum Form {
     /// With compression pointers; converted to lower case.
     Compressed,
-    /// With compression pointers; the letter case is kept.
-    Kept,
     /// Without pointers; converted to lower case.
     Plain,
     /// Without pointers; the letter case is kept.
@@ -47,7 +45,7 @@ pub(crate) fn read(
                     return None;
                 }
                 match form {
-                    Form::Verbatim | Form::Kept => target.extend_from_slice(label),
+                    Form::Verbatim => target.extend_from_slice(label),
                     _ => target.extend(label.iter().map(u8::to_ascii_lowercase)),
                 }
                 at += label.len();
@@ -55,7 +53,7 @@ pub(crate) fn read(
                     return Some(end.unwrap_or(at));
                 }
             }
-            192.. if matches!(form, Form::Compressed | Form::Kept) => {
+            192.. if form == Form::Compressed => {
                 let low = *message.get(at + 1)?;
                 let to = usize::from(u16::from_be_bytes([length & 63, low]));
                 pointers += 1;

@@ -1,14 +1,11 @@
 //! Which records of a judged reply clients get, and other checks beside the verdict.
 
-use crate::message::{be16, copy_data, rtype};
-use crate::name::{self, Form};
+use crate::message::{be16, rtype};
 
 /// AD in the second octet of flags.
 const AD: u8 = 0x20;
-/// The longest message.
-const MAX_MESSAGE: usize = 65_535;
-/// Offsets that a pointer reaches.
-const MAX_OFFSET: u16 = 0x3fff;
+/// The type of a record that is left out: a reserved one, which no reader takes for data (RFC 6895 section 3.1).
+const LEFT_OUT: [u8; 2] = [0, 0];
 
 /// Whether answer or authority have a signature within the first `limit` records. Names are skipped, not read.
 #[must_use]
@@ -28,9 +25,10 @@ pub fn is_signed(reply: &[u8], limit: usize) -> bool {
     find().is_some()
 }
 
-/// The reply as clients get it: with AD or without, and without the records that `keep` does not name ([`crate::Judgement::keep`]).
-/// DNSSEC records are left out unless they were asked for (RFC 4035 sections 3.2.1 and 3.2.3). `None`: it is malformed, or
-/// too long.
+/// The reply as clients may get it: with AD or without. Records that `keep` does not name ([`crate::Judgement::keep`])
+/// lose their type, and so do DNSSEC records that nobody asked for (RFC 4035 sections 3.2.1 and 3.2.3). All other bytes
+/// stay, so that pointers lead where they led, and the answer is as short as without validation.
+/// `None`: it is malformed, or has more than `limit` records.
 #[must_use]
 pub fn pass_on(
     reply: &[u8],
@@ -39,35 +37,31 @@ pub fn pass_on(
     dnssec_ok: bool,
     limit: usize,
 ) -> Option<Vec<u8>> {
-    let mut target = reply.get(..skip_questions(reply)?)?.to_vec();
+    let mut target = reply.to_vec();
+    let mut at = skip_questions(reply)?;
     target[3] = if is_secure { target[3] | AD } else { target[3] & !AD };
     if keep.is_empty() && dnssec_ok {
-        target.extend_from_slice(&reply[target.len()..]);
         return Some(target);
     }
     // There is one question.
-    let qtype = be16(reply, target.len().checked_sub(4)?)?;
-    let (mut at, mut number) = (target.len(), 0);
-    let mut before = (Vec::new(), 0);
-    for count_at in [6, 8, 10] {
-        let mut kept = 0u16;
-        for _ in 0..be16(reply, count_at)? {
-            let (end, rtype) = extent(reply, at)?;
-            let is_wanted = dnssec_ok
-                || rtype == qtype
-                || ![rtype::RRSIG, rtype::NSEC, rtype::NSEC3].contains(&rtype);
-            if number >= limit {
-                return None;
-            }
-            if is_wanted && keep.get(number).copied().unwrap_or(true) {
-                copy(reply, at, end, &mut target, &mut before)?;
-                kept += 1;
-            }
-            (at, number) = (end, number + 1);
-        }
-        target[count_at..count_at + 2].copy_from_slice(&kept.to_be_bytes());
+    let qtype = be16(reply, at.checked_sub(4)?)?;
+    let count = |at| Some(usize::from(be16(reply, at)?));
+    let records = count(6)? + count(8)? + count(10)?;
+    if records > limit {
+        return None;
     }
-    (target.len() <= MAX_MESSAGE).then_some(target)
+    for number in 0..records {
+        let (type_at, end) = extent(reply, at)?;
+        let rtype = be16(reply, type_at)?;
+        let is_wanted = dnssec_ok
+            || rtype == qtype
+            || ![rtype::RRSIG, rtype::NSEC, rtype::NSEC3].contains(&rtype);
+        if !is_wanted || !keep.get(number).copied().unwrap_or(true) {
+            target[type_at..type_at + 2].copy_from_slice(&LEFT_OUT);
+        }
+        at = end;
+    }
+    Some(target)
 }
 
 /// Where the first record begins.
@@ -90,43 +84,19 @@ fn skip_name(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Where the record at `at` ends, and its type.
-fn extent(reply: &[u8], at: usize) -> Option<(usize, u16)> {
-    let fixed = skip_name(reply, at)?;
-    let end = fixed + 10 + usize::from(be16(reply, fixed + 8)?);
-    (end <= reply.len()).then_some((end, be16(reply, fixed)?))
-}
-
-/// Copies a record. An owner that was written `before`, at an offset, is not written again.
-fn copy(
-    reply: &[u8],
-    at: usize,
-    end: usize,
-    target: &mut Vec<u8>,
-    before: &mut (Vec<u8>, usize),
-) -> Option<()> {
-    let mut owner = Vec::new();
-    let fixed = name::read(reply, at, Form::Kept, &mut owner)?;
-    if before.0 == owner
-        && let Ok(offset @ ..=MAX_OFFSET) = u16::try_from(before.1)
-    {
-        target.extend((0xc000 | offset).to_be_bytes());
-    } else {
-        *before = (owner, target.len());
-        target.extend_from_slice(&before.0);
-    }
-    target.extend_from_slice(reply.get(fixed..fixed + 8)?);
-    let length_at = target.len();
-    target.extend([0, 0]);
-    copy_data(reply.get(..end)?, fixed + 10, be16(reply, fixed)?, target)?;
-    let length = u16::try_from(target.len() - length_at - 2).ok()?;
-    target[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
-    (target.len() <= MAX_MESSAGE).then_some(())
+/// Where the type of the record at `at` stands, and where the record ends.
+fn extent(reply: &[u8], at: usize) -> Option<(usize, usize)> {
+    let type_at = skip_name(reply, at)?;
+    let end = type_at + 10 + usize::from(be16(reply, type_at + 8)?);
+    (end <= reply.len()).then_some((type_at, end))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where the second record begins.
+    const SIGNATURE_AT: usize = 29 + 16;
 
     /// `WWW.example. CNAME`, its signature, and an MX record of the same owner, whose names point to the question.
     fn reply(qtype: u8) -> Vec<u8> {
@@ -148,26 +118,30 @@ mod tests {
         let whole = pass_on(&all, &[], true, true, 9).unwrap();
         assert_eq!(whole, all, "byte for byte");
         let stripped = pass_on(&all, &[], false, false, 9).unwrap();
-        assert_eq!((stripped[3] & AD, &stripped[6..12]), (0, &[0, 1, 0, 0, 0, 1][..]));
-        assert!(!is_signed(&stripped, 9));
-        let answer = &stripped[29..];
-        assert!(
-            answer
-                .starts_with(b"\x03WWW\x07Example\0\0\x05\0\x01\0\0\0\x3c\0\x0b\x01a\x07Example\0")
+        assert_eq!(
+            changes(&all, &stripped),
+            [3, SIGNATURE_AT + 3],
+            "AD, and the type of the signature"
         );
-        assert!(answer.ends_with(b"\xc0\x1d\0\x0f\0\x01\0\0\0\x3c\0\x0b\0\x05\x07Example\0"));
+        assert!(!is_signed(&stripped, 9));
         let asked_for = pass_on(&reply(46), &[], false, false, 9).unwrap();
-        assert!(is_signed(&asked_for, 9));
+        assert_eq!(changes(&reply(46), &asked_for), [3]);
     }
 
     #[test]
-    fn what_is_not_kept_is_left_out() {
+    fn what_is_not_kept_has_no_type() {
         let all = reply(1);
         let some = pass_on(&all, &[true, true, false], true, true, 9).unwrap();
-        assert_eq!((some[3] & AD, &some[6..12]), (AD, &[0, 2, 0, 0, 0, 0][..]));
+        assert_eq!(changes(&all, &some), [SIGNATURE_AT + 35]);
         assert!(pass_on(&all, &[true], true, true, 2).is_none(), "more records than are looked at");
         for end in 0..all.len() {
             assert!(pass_on(&all[..end], &[true], true, false, 9).is_none());
         }
+    }
+
+    /// Where two messages of one length differ.
+    fn changes(one: &[u8], other: &[u8]) -> Vec<usize> {
+        assert_eq!(one.len(), other.len());
+        (0..one.len()).filter(|at| one[*at] != other[*at]).collect()
     }
 }

@@ -129,7 +129,7 @@ impl Message {
         self.sections.iter().flatten()
     }
 
-    /// As it is sent, with the names of the question and of owners compressed.
+    /// As it is sent: names of the question, of owners and in data of RFC 1035's types are compressed, whatever their letters.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(512);
         for number in [self.id, self.flags, 1] {
@@ -147,8 +147,11 @@ impl Message {
             bytes.extend(record.rtype.to_be_bytes());
             bytes.extend(record.class.to_be_bytes());
             bytes.extend(record.ttl.to_be_bytes());
-            bytes.extend((record.data.len() as u16).to_be_bytes());
-            bytes.extend(&record.data);
+            let data_at = bytes.len() + 2;
+            bytes.extend([0; 2]);
+            write_data(&mut bytes, &mut known, record);
+            let len = (bytes.len() - data_at) as u16;
+            bytes[data_at - 2..data_at].copy_from_slice(&len.to_be_bytes());
         }
         bytes
     }
@@ -204,7 +207,8 @@ fn expanded(bytes: &[u8], rtype: u16, start: usize, end: usize) -> Option<Vec<u8
 fn write_name(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, name: &Name) {
     let mut rest = name.wire();
     while rest.len() > 1 {
-        if let Some((_, at)) = known.iter().find(|(suffix, _)| suffix == rest) {
+        let is_known = |(suffix, _): &&(Vec<u8>, usize)| suffix.eq_ignore_ascii_case(rest);
+        if let Some((_, at)) = known.iter().find(is_known) {
             bytes.extend((0xc000 | *at as u16).to_be_bytes());
             return;
         }
@@ -216,6 +220,30 @@ fn write_name(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, name: &Nam
         rest = after;
     }
     bytes.push(0);
+}
+
+/// Writes a record's data. Names in it are compressed where everybody may do that (RFC 3597 section 4).
+fn write_data(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, record: &Record) {
+    let data = &record.data;
+    let (skip, names) = match record.rtype {
+        rtype::NS | rtype::CNAME | rtype::PTR | rtype::SOA | rtype::MX => names_in(record.rtype),
+        _ => (0, 0),
+    };
+    let mut names_end = skip;
+    let all: Option<Vec<Name>> = (0..names)
+        .map(|_| {
+            let (name, end) = Name::parse(data, names_end)?;
+            names_end = end;
+            Some(name)
+        })
+        .collect();
+    // Data that are not what the type says are written as they are.
+    let Some(all) = all else { return bytes.extend(data) };
+    bytes.extend(&data[..skip]);
+    for name in &all {
+        write_name(bytes, known, name);
+    }
+    bytes.extend(&data[names_end..]);
 }
 
 pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {

@@ -187,6 +187,17 @@ impl World {
         let keys = self.zone(&root).keys.as_ref().expect("the root is signed");
         (root.wire().to_vec(), rtype::DS, keys[0].ds(&root, 2))
     }
+
+    /// The same as a line of a file.
+    pub fn anchor_line(&self) -> String {
+        let (_, _, data) = self.anchor();
+        let [high, low, algorithm, digest_type, digest @ ..] = &data[..] else {
+            unreachable!("a DS record has more data");
+        };
+        let tag = u16::from_be_bytes([*high, *low]);
+        let digest: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+        format!(". 60 IN DS {tag} {algorithm} {digest_type} {digest}\n")
+    }
 }
 
 impl Default for World {

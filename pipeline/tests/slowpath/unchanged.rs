@@ -1,0 +1,102 @@
+//! Validation changes no answer but its AD flag: letters, compression and records are the same with and without it.
+
+use pmdns_config::Dnssec;
+use pmdns_hierarchy::{Message, Name, Record, Status, World, rtype};
+use pmdns_stages::testing::{Query, query};
+use pmdns_stages::wire::dns::flag;
+use pmdns_stages::wire::put16;
+use pmdns_stages::wire::record::Records;
+
+use crate::rig::{Rig, Setup};
+use crate::stub::{Asked, Stub};
+
+thread_local! {
+    static WORLD: World = World::new();
+}
+
+/// Records that DNSSEC adds to an answer.
+const DNSSEC: [u16; 3] = [rtype::RRSIG, rtype::NSEC, rtype::NSEC3];
+
+/// What a recursive resolver of the hierarchy replies: in the letters of the query, and as short as it can be written.
+fn reply(asked: &Asked) -> Message {
+    let query = Message::parse(&asked.message).unwrap();
+    let (name, qtype, _) = &query.question;
+    let is_opt = |record: &&Record| record.rtype == rtype::OPT;
+    let dnssec_ok = query.records().find(is_opt).is_some_and(|opt| opt.ttl & 0x8000 != 0);
+    let mut message = WORLD.with(|world| world.reply(name, *qtype)).message;
+    for section in &mut message.sections {
+        section.retain(|one| dnssec_ok || one.rtype == *qtype || !DNSSEC.contains(&one.rtype));
+    }
+    message.id = query.id;
+    message
+}
+
+/// A rig that validates by the hierarchy's anchor, or does not validate. Letters upstream are random, as by default.
+fn rig(stub: &Stub, validates: Option<&str>) -> Rig {
+    let dnssec = validates.map_or_else(Dnssec::default, |test| {
+        let file = std::env::temp_dir().join(format!("pmdns-{}-{test}", std::process::id()));
+        std::fs::write(&file, WORLD.with(World::anchor_line)).unwrap();
+        Dnssec { validate: true, trust_anchor: Some(file), ..Dnssec::default() }
+    });
+    Setup { dnssec, ..Setup::asking(&[stub]).mixed() }.start()
+}
+
+/// A client's question, in letters of its own.
+fn asking(name: &Name, qtype: u16, dnssec_ok: bool) -> Query {
+    let every_other = |(at, byte): (usize, &u8)| match at % 2 {
+        0 => byte.to_ascii_uppercase(),
+        _ => *byte,
+    };
+    let name = name.wire().iter().enumerate().map(every_other).collect();
+    Query { name, qtype, ..query("www. A").edns(4096, dnssec_ok) }
+}
+
+/// An answer without its AD flag and its TTLs, and these.
+fn whole(rig: &mut Rig, query: &Query) -> (Vec<u8>, Vec<u32>) {
+    let mut answer = rig.resolve_whole(query);
+    let flags = u16::from_be_bytes([answer[2], answer[3]]);
+    put16(&mut answer, 2, flags & !flag::AD);
+    let records: Vec<_> = Records::new(&answer).unwrap().map(Result::unwrap).collect();
+    for record in &records {
+        answer[record.ttl_at..record.ttl_at + 4].fill(0);
+    }
+    (answer, records.iter().map(|record| record.ttl).collect())
+}
+
+/// Asks every question of the hierarchy that has an answer, with and without validation and DO.
+fn compare(test: &str, reply: fn(&Asked) -> Message) {
+    let stub = Stub::replying(move |asked| reply(asked).to_bytes());
+    let (mut validating, mut plain) = (rig(&stub, Some(test)), rig(&stub, None));
+    let questions = WORLD.with(|world| world.questions().to_vec());
+    let (mut wrong, mut secure) = (Vec::new(), 0);
+    for (name, qtype) in &questions {
+        let status = WORLD.with(|world| world.reply(name, *qtype).status());
+        if status == Status::Bogus {
+            continue;
+        }
+        secure += usize::from(status == Status::Secure);
+        for dnssec_ok in [false, true] {
+            let query = asking(name, *qtype, dnssec_ok);
+            let [with, without] = [&mut validating, &mut plain].map(|rig| whole(rig, &query));
+            // Proofs and signatures may end earlier than data (RFC 4035 section 5.3.3).
+            let is_sooner = with.1.iter().zip(&without.1).all(|(with, without)| with <= without);
+            if with.0 != without.0 || !is_sooner {
+                wrong.push(format!("{name} {qtype}, DO {dnssec_ok}:\n{with:02x?}\n{without:02x?}"));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(3)].join("\n")
+    );
+    assert!(secure > questions.len() / 3, "{secure} of {} are secure", questions.len());
+    validating.finish();
+    plain.finish();
+}
+
+#[test]
+fn trap_02_validation_changes_nothing_but_ad() {
+    compare("unchanged", reply);
+}
