@@ -199,7 +199,8 @@ impl ParsedQuery {
 }
 
 /// Walks over the records of a query: `before` of answer and authority, then `additional` ones, and gives the
-/// OPT record among the latter. `None`: they are malformed, too many, or do not end the message.
+/// OPT record among the latter. `None`: they are malformed or too many. Bytes behind them mean nothing: there are clients
+/// that send the whole of their buffer, and BIND, Unbound and dnsdist answer them.
 fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Option<Option<Edns>> {
     if before > MAX_BEFORE || additional > MAX_ADDITIONAL {
         return None;
@@ -222,7 +223,7 @@ fn find_opt(message: &[u8], start: usize, before: u32, additional: u16) -> Optio
         }
         at = end;
     }
-    (at == message.len()).then_some(edns)
+    Some(edns)
 }
 
 /// Where the name ends that a record of a query belongs to. Nobody reads it, so a pointer ends it and is not followed.

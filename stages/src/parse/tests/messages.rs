@@ -31,14 +31,13 @@ fn queries_we_do_not_do_get_their_rcode() {
         change(&mut message, opt);
         outcome(&message)
     };
-    let cases: [(Rcode, &[u8], ChangeFrom); 15] = [
+    let cases: [(Rcode, &[u8], ChangeFrom); 14] = [
         (Rcode::NOTIMP, &plain, |m, _| m[2] |= 5 << 3),
         (Rcode::FORMERR, &plain, |m, _| m[5] = 0),
         (Rcode::FORMERR, &plain, |m, _| m[5] = 2),
         (Rcode::FORMERR, &plain, |m, _| m[7] = 1),
         (Rcode::FORMERR, &plain, |m, _| m.truncate(13)),
         (Rcode::FORMERR, &plain, |m, _| m[12] = 0xc0),
-        (Rcode::FORMERR, &plain, |m, _| m.push(0)),
         (Rcode::FORMERR, &with_edns, |m, opt| m[opt + 10] = 1),
         (Rcode::FORMERR, &with_edns, |m, opt| {
             m[11] = 2;
@@ -59,6 +58,29 @@ fn queries_we_do_not_do_get_their_rcode() {
     ];
     for (index, (rcode, message, change)) in cases.into_iter().enumerate() {
         assert_eq!(changed(message, change), (ON, Answer::Rcode(rcode)), "case {index}");
+    }
+}
+
+#[test]
+fn bytes_behind_a_query_mean_nothing() {
+    let opt = [0, 0, 41, 4, 208, 0, 0, 0x80, 0, 0, 0];
+    for asked in [
+        query("a. A"),
+        query("a. A").edns(1232, true),
+        query("a. A").edns(1232, false).option(10, &[1; 8]),
+    ] {
+        let message = asked.message();
+        let bare = parsed(&asked.frame_around(&message));
+        assert_eq!((bare.step, bare.answer), (ON, Answer::None));
+        for more in [&[0][..], &[0; 440], &[0xff; 9], &opt] {
+            let longer = parsed(&asked.frame_around(&[&message, more].concat()));
+            assert_eq!((longer.step, longer.answer), (bare.step, bare.answer), "{more:?}");
+            assert_eq!(longer.layout.qtype, bare.layout.qtype);
+            for flag in [Flags::EDNS, Flags::DO] {
+                assert_eq!(longer.layout.flags.has(flag), bare.layout.flags.has(flag));
+            }
+            assert_eq!(longer.query().question(), bare.query().question());
+        }
     }
 }
 
@@ -114,11 +136,13 @@ proptest! {
             prop_assert_eq!(plain, any);
             prop_assert_eq!(any.error, None);
         } else {
-            let bare_len = HEADER_LEN + question_len(any.name_len) + OPT_LEN;
-            let has_options = any.edns.is_some() && message.len() > bare_len;
+            let opt_len = if any.edns.is_some() { OPT_LEN } else { 0 };
+            let bare_len = HEADER_LEN + question_len(any.name_len) + opt_len;
+            // Options, or bytes that mean nothing.
+            let has_more = message.len() > bare_len;
             let has_others = message[HEADER_LEN - 1] > u8::from(any.edns.is_some());
             let wants_recursion = message[header::FLAGS] & 1 != 0;
-            let is_other = any.error.is_some() || has_options || has_others || !wants_recursion;
+            let is_other = any.error.is_some() || has_more || has_others || !wants_recursion;
             prop_assert!(is_other, "it is plain");
         }
     }
