@@ -47,3 +47,4 @@ pub mod tls;
 mod written;
 
 pub use door::{Answer, Door, Full, Pending, Transport};
+pub use https::is_dns_message;

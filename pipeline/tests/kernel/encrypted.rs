@@ -344,6 +344,20 @@ fn http_has_its_own_ways_to_say_no() {
 }
 
 #[test]
+fn http_says_how_old_a_response_is_and_what_it_is_in_its_own_words() {
+    let manners = Manners {
+        status: StatusCode::NON_AUTHORITATIVE_INFORMATION,
+        headers: &[("content-type", "Application/DNS-Message; charset=utf-8"), ("age", "250")],
+        ..Manners::good(Kind::Https)
+    };
+    let server = Server::start(manners, |asked| Some(asked.addresses(1, 600)));
+    let mut rig = asking([server.known()]).start();
+    let answer = rig.resolve(&query("www.example. A"));
+    assert_eq!((answer.records, answer.ttl), (1, 350), "RFC 8484 section 5.1");
+    rig.finish();
+}
+
+#[test]
 fn a_stream_that_is_reset_costs_its_query_alone() {
     let resets = |query: &[u8]| query[13..].starts_with(b"reset");
     let manners = Manners { resets, ..Manners::good(Kind::Https) };

@@ -44,12 +44,16 @@ async fn answer<B>(
 where
     B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
 {
+    let is_head = request.method() == Method::HEAD;
     let query = query(request, site, client).await?;
     let answer = client.ask(&query).await.map_err(status)?;
     let age = max_age(&answer);
     let body = client.send(answer, Part::Message).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
-    let mut response = Response::new(Full::new(body));
+    let length = body.len();
+    // RFC 9110 section 9.3.2: the headers that GET would have, and no body.
+    let mut response = Response::new(if is_head { Full::default() } else { Full::new(body) });
     let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     let age = HeaderValue::try_from(format!("max-age={age}")).expect("a number is a lawful value");
     headers.insert(CACHE_CONTROL, age);
@@ -61,11 +65,11 @@ async fn query<B>(request: Request<B>, site: &Site, client: &Client) -> Result<V
 where
     B: Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
 {
-    if request.uri().path() != &*site.path {
+    if normal(request.uri().path()) != normal(&site.path) {
         return Err(StatusCode::NOT_FOUND);
     }
     match *request.method() {
-        Method::GET => in_parameter(request.uri().query().unwrap_or_default()),
+        Method::GET | Method::HEAD => in_parameter(request.uri().query().unwrap_or_default()),
         Method::POST => in_body(request, client).await,
         _ => Err(StatusCode::METHOD_NOT_ALLOWED),
     }
@@ -73,6 +77,7 @@ where
 
 /// The message of a GET request: the parameter `dns` in base64url without padding (section 6).
 fn in_parameter(query: &str) -> Result<Vec<u8>, StatusCode> {
+    let query = normal(query);
     let value = query.split('&').find_map(|pair| pair.strip_prefix("dns="));
     let value = value.ok_or(StatusCode::BAD_REQUEST)?;
     let message = BASE64_URL_SAFE_NO_PAD.decode(value).map_err(|_| StatusCode::BAD_REQUEST)?;
@@ -80,6 +85,29 @@ fn in_parameter(query: &str) -> Result<Vec<u8>, StatusCode> {
         return Err(StatusCode::PAYLOAD_TOO_LARGE);
     }
     Ok(message)
+}
+
+/// A part of a URI without needless escapes: `%41` is a way to write `A` (RFC 3986 section 6.2.2.2).
+fn normal(part: &str) -> String {
+    let mut normal = String::with_capacity(part.len());
+    let mut rest = part;
+    while let Some((before, escape)) = rest.split_once('%') {
+        normal.push_str(before);
+        let digits =
+            escape.get(..2).filter(|digits| digits.bytes().all(|one| one.is_ascii_hexdigit()));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
+            Some(byte) => {
+                normal.push(char::from(byte));
+                rest = &escape[2..];
+            }
+            None => {
+                normal.push('%');
+                rest = escape;
+            }
+        }
+    }
+    normal + rest
 }
 
 /// The message of a POST request, which is its body.
@@ -105,7 +133,8 @@ where
 }
 
 /// Whether a body is of the media type, which may have parameters and letters of either case (RFC 9110 section 8.3.1).
-fn is_dns_message(headers: &HeaderMap) -> bool {
+#[must_use]
+pub fn is_dns_message(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = value.and_then(|value| value.split(';').next());
     media_type.is_some_and(|one| one.trim().eq_ignore_ascii_case(MEDIA_TYPE))
@@ -123,7 +152,7 @@ fn refusal(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
     let header = match status {
-        StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, POST")),
+        StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, HEAD, POST")),
         StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "1")),
         _ => None,
     };
@@ -230,7 +259,37 @@ mod tests {
         let client = Line::full().client(Transport::Https);
         let response = respond(put, &site(), &client).await;
         assert_eq!(response.status(), 405);
-        assert_eq!(response.headers()[ALLOW], "GET, POST");
+        assert_eq!(response.headers()[ALLOW], "GET, HEAD, POST");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_request_gets_the_headers_of_its_get_request() {
+        let line = Line::new("", |query| Some(answer_to(query, 17)));
+        let client = line.client(Transport::Https);
+        let mut head = get_query();
+        *head.method_mut() = Method::HEAD;
+        let [got, headed] =
+            [respond(get_query(), &site(), &client).await, respond(head, &site(), &client).await];
+        assert_eq!((headed.status(), headed.headers()), (got.status(), got.headers()));
+        let length = answer_to(QUERY, 17).len();
+        assert_eq!(headed.headers()[CONTENT_LENGTH], length.to_string());
+        assert!(headed.into_body().collect().await.unwrap().to_bytes().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn escapes_that_nobody_needs_are_letters() {
+        let escaped =
+            |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+        let message = BASE64_URL_SAFE_NO_PAD.encode(QUERY);
+        let mixed = format!("%2D{}%5f", &message[1..message.len() - 1]);
+        assert_eq!(status_of(get(&format!("/dns-query?dns={}", escaped(&message)))).await, 200);
+        assert_eq!(status_of(get(&format!("/dns%2Dquery?%64ns={message}"))).await, 200);
+        assert_eq!(normal(&mixed), format!("-{}_", &message[1..message.len() - 1]));
+        for wrong in ["%", "%4", "%zz", "%2B%2F", "%3D"] {
+            assert_eq!(normal(wrong), wrong);
+            assert_eq!(status_of(get(&format!("/dns-query?dns={message}{wrong}"))).await, 400);
+        }
+        assert_eq!(status_of(get(&format!("/dns-query%2F?dns={message}"))).await, 404);
     }
 
     #[tokio::test(start_paused = true)]

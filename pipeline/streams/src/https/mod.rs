@@ -3,6 +3,8 @@
 mod exchange;
 mod freshness;
 
+pub use exchange::is_dns_message;
+
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http2::SendRequest;
-use hyper::header::CONTENT_TYPE;
-use hyper::{Request, Response, StatusCode, Version};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::JoinHandle;
@@ -103,6 +103,31 @@ async fn http2_and_http1_1_have_the_same_answers() {
         let response = sender.send_request(request).await.unwrap();
         assert_eq!(message(response, Version::HTTP_11).await.len(), 65_535);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_request_has_no_body_and_leaves_its_connection_as_it_was() {
+    let head = || {
+        let mut request = get();
+        *request.method_mut() = Method::HEAD;
+        request
+    };
+    let check = |response: Response<hyper::body::Incoming>| async {
+        assert_eq!(response.headers()[CONTENT_LENGTH], "65535");
+        assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty());
+    };
+    let rig = connect(Line::new("", long_answer), H2).await;
+    let mut sender = http2_client(rig.stream).await;
+    check(sender.send_request(head()).await.unwrap()).await;
+    let response = sender.send_request(get()).await.unwrap();
+    assert_eq!(message(response, Version::HTTP_2).await.len(), 65_535);
+    let rig = connect(Line::new("", long_answer), HTTP_1_1).await;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(rig.stream)).await.unwrap();
+    tokio::spawn(connection);
+    check(sender.send_request(head()).await.unwrap()).await;
+    let response = sender.send_request(get()).await.unwrap();
+    assert_eq!(message(response, Version::HTTP_11).await.len(), 65_535);
 }
 
 #[tokio::test(start_paused = true)]

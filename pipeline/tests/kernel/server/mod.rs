@@ -53,6 +53,8 @@ pub(crate) struct Manners {
     pub(crate) alpn: Option<&'static [u8]>,
     /// The HTTP status of its responses.
     pub(crate) status: StatusCode,
+    /// Fields of the header of its responses over HTTPS.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
     /// Over HTTPS, the queries whose stream it resets instead of a response.
     pub(crate) resets: fn(&[u8]) -> bool,
 }
@@ -109,6 +111,7 @@ impl Manners {
             closes_after: usize::MAX,
             alpn: Some(alpn),
             status,
+            headers: &[("content-type", MEDIA_TYPE)],
             resets: |_| false,
         }
     }
@@ -314,7 +317,10 @@ impl House {
                 }
                 let status =
                     if well_formed { house.manners.status } else { StatusCode::BAD_REQUEST };
-                let response = Response::builder().status(status).header(CONTENT_TYPE, MEDIA_TYPE);
+                let mut response = Response::builder().status(status);
+                for (name, value) in house.manners.headers {
+                    response = response.header(*name, *value);
+                }
                 Ok(response.body(Full::new(Bytes::from(reply))).unwrap())
             }
         });
