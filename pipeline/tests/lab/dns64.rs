@@ -50,7 +50,9 @@ fn the_same_addresses_are_made_as_by_unbound() {
                     let arguments = format!("{name}.six.test {qtype}");
                     let ours = ask(TAP_V4, &arguments);
                     made += ours.1.iter().filter(|data| data.starts_with("64:ff9b::")).count();
-                    let theirs = ask("127.0.0.1", &format!("-p {} {arguments}", unbound::PORT));
+                    let mut theirs = ask("127.0.0.1", &format!("-p {} {arguments}", unbound::PORT));
+                    // Unbound 1.26 gives the alias of a name without addresses twice.
+                    theirs.1.dedup();
                     assert_eq!(ours, theirs, "{arguments}");
                 }
             }

@@ -70,7 +70,9 @@ fn tshark(file: &str) -> Vec<String> {
     let fields =
         "-T fields -e frame.interface_name -e dns.qry.name -e dns.flags.response -e frame.comment";
     let text = sh(&format!("tshark -r {} {fields} 2>/dev/null", path(file).display()));
-    text.lines().map(str::to_owned).collect()
+    // tshark 4.4 writes "False" and "True" where 4.0 writes 0 and 1.
+    let flags = |line: &str| line.replace("\tFalse\t", "\t0\t").replace("\tTrue\t", "\t1\t");
+    text.lines().map(flags).collect()
 }
 
 fn dig_drops(name: &str) {

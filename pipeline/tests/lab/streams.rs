@@ -3,15 +3,16 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
 use crate::dig::{dig, dig_is_unanswered};
 use crate::harness::{isolated, path, sh};
-use crate::messages::{ask_a, id, is_truncated};
+use crate::messages::{A, Query, ask_a, be16, id, is_truncated, question};
 use crate::nsd::{self, BULK_NAMES};
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
 
@@ -22,6 +23,8 @@ const SERVER_V6: &str = "fd98::53";
 const REFUSED: &str = "10.98.0.66";
 const DROPPED: &str = "10.98.0.67";
 const KID: &str = "10.98.0.9";
+/// Where the upstream is that holds its answers.
+const HOLDER: u16 = 5396;
 /// A client that asks too fast.
 const FAST: &str = "10.98.0.77";
 
@@ -35,6 +38,32 @@ fn start(more: &str) -> Pmdns {
     let pmdns = Pmdns::start(&format!("{TAP_PORT}{COMMON}{}{streams}{more}", upstream(nsd::PORT)));
     set_up_tap();
     pmdns
+}
+
+/// An upstream for `held.test.` at this port, which answers nothing before it may. Each message to it allows one answer,
+/// and all are allowed when the sender is dropped.
+fn hold_answers(port: u16) -> Sender<()> {
+    let socket = UdpSocket::bind(("127.0.0.1", port)).unwrap();
+    let (release, released) = mpsc::channel();
+    thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok((length, client)) = socket.recv_from(&mut buffer) {
+            let _ = released.recv();
+            // NOERROR without records.
+            let (.., end) = question(&buffer[..length]);
+            let mut reply = buffer[..end].to_vec();
+            reply[2..4].copy_from_slice(&[0x81, 0x80]);
+            reply[6..12].fill(0);
+            let _ = socket.send_to(&reply, client);
+        }
+    });
+    release
+}
+
+/// The idle time that an answer allows its connection, in tenths of a second (RFC 7828 section 3.1).
+fn keepalive(answer: &[u8]) -> Option<u16> {
+    let at = answer.windows(4).position(|option| option == [0, 11, 0, 2])?;
+    Some(be16(answer, at + 4))
 }
 
 /// A zone with sets of so many records of 250 bytes.
@@ -171,21 +200,37 @@ fn cve_2025_59030_notify_and_update_over_tcp_change_nothing() {
 fn connections_are_reused_and_answers_come_out_of_order() {
     isolated("streams::connections_are_reused_and_answers_come_out_of_order", || {
         let _nsd = nsd::start();
-        let pmdns = start("");
+        let release = hold_answers(HOLDER);
+        let holder = format!(
+            "[[upstream]]\naddress = \"127.0.0.1:{HOLDER}\"\ngroup = \"held\"\n\
+             [[forward]]\nzone = \"held.test\"\ngroup = \"held\"\n"
+        );
+        let pmdns = start(&holder);
         dig(SERVER, "+tcp n1.bulk.test A");
-        // The first one has to be asked upstream; the others are known.
+        // The first one's answer is held until those of the others, which are known, have come.
         let mut stream = connect_from(SERVER);
-        for (number, name) in (0..).zip(["n9.bulk.test", "n1.bulk.test", "n1.bulk.test"]) {
+        let names = ["held.test.", "n1.bulk.test.", "n1.bulk.test."];
+        for (number, name) in (0..).zip(names) {
             send(&mut stream, &ask_a(number, name));
         }
-        let ids: Vec<u16> = (0..3).filter_map(|_| receive(&mut stream)).map(|it| id(&it)).collect();
-        assert_eq!(ids, [1, 2, 0]);
-        let keepalive = Command::new("dig")
-            .args([&format!("@{SERVER}"), "+tcp", "+keepalive", "n1.bulk.test", "A"])
-            .output()
-            .unwrap();
-        let keepalive = String::from_utf8_lossy(&keepalive.stdout).into_owned();
-        assert!(keepalive.contains("TCP KEEPALIVE: 30.0 secs"), "{keepalive}");
+        let mut next = || {
+            let answer = receive(&mut stream).expect("an answer in time");
+            let number = id(&answer);
+            assert_eq!(question(&answer).0, names[usize::from(number)], "each has its question");
+            number
+        };
+        let mut first = [next(), next()];
+        first.sort_unstable();
+        assert_eq!(first, [1, 2]);
+        drop(release);
+        assert_eq!(next(), 0);
+        let mut asks =
+            Query { id: 7, name: "n1.bulk.test", qtype: A, udp_size: Some(1232) }.message();
+        let data_len_at = asks.len() - 1;
+        asks[data_len_at] = 4;
+        asks.extend([0, 11, 0, 0]);
+        send(&mut stream, &asks);
+        assert_eq!(keepalive(&receive(&mut stream).unwrap()), Some(300), "30 seconds");
         let names = (0..BULK_NAMES).map(|number| format!("n{number}.bulk.test A\n"));
         fs::write(path("names"), names.collect::<String>()).unwrap();
         let file = path("names");
