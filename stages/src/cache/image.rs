@@ -179,7 +179,8 @@ impl Image {
         ttl
     }
 
-    /// How long the answer is kept, in seconds. The records of a negative one live no longer than that.
+    /// How long the answer is kept, in seconds. The proofs of a negative one live no longer than a denial may. The aliases before
+    /// it are as true as others, also if it must not be kept.
     pub(super) fn settle_ttl(
         &mut self,
         rcode: Rcode,
@@ -194,13 +195,15 @@ impl Image {
         if !is_negative {
             return least;
         }
-        // RFC 2308 section 5: without SOA it must not be kept. Aliases on the way may expire earlier.
-        let ttl = self.negative_ttl.unwrap_or(0).min(least).min(lifetimes.max_negative_ttl);
-        for at in self.ttls.iter().map(|at| usize::from(*at)) {
+        // RFC 2308 section 5: without SOA it must not be kept.
+        let ttl = self.negative_ttl.unwrap_or(0).min(lifetimes.max_negative_ttl);
+        let proofs = self.ttls.iter().skip(self.counts[0].into());
+        for at in proofs.map(|at| usize::from(*at)) {
             let own = be32(&self.body, at).unwrap_or(0);
             put32(&mut self.body, at, own.min(ttl));
         }
-        ttl
+        // Aliases on the way may expire earlier.
+        ttl.min(least)
     }
 
     /// Whether it can be sent and kept as a whole.
