@@ -2,7 +2,7 @@
 //! mean the same as long as the process runs.
 
 use crate::limits::MAX_VIEWS;
-use crate::settings::{Config, Dns64, Rpz, View};
+use crate::settings::{Config, Dns64, Rebinding, Rpz, View};
 use crate::views::{group_of, view_at, view_name};
 
 /// Why a reload cannot take views over.
@@ -101,11 +101,14 @@ impl Config {
         let zones = zones.map(|one| format!("{:?}", Rpz { views: Vec::new(), ..one.clone() }));
         let dns64 = self.dns64.iter().filter(|one| is_meant(&one.views));
         let dns64 = dns64.map(|one| format!("{:?}", Dns64 { views: Vec::new(), ..one.clone() }));
+        let rebindings = self.rebindings.iter().filter(|one| is_meant(&one.views));
+        let rebindings =
+            rebindings.map(|one| format!("{:?}", Rebinding { views: Vec::new(), ..one.clone() }));
         let group = group_of(view, &self.views);
         let members = self.upstreams.iter().filter(|one| one.group == *group);
         let members = members.map(|one| one.address.to_string());
         let group = [group.to_owned()].into_iter().chain(members);
-        group.chain(forwards).chain(zones).chain(dns64).collect()
+        group.chain(forwards).chain(zones).chain(dns64).chain(rebindings).collect()
     }
 
     fn is_gone(&self, view: u8) -> bool {

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 /// The keys that a reload takes over: whole tables, and keys of others.
-const RELOADED: [&str; 32] = [
+const RELOADED: [&str; 33] = [
     "acl",
     "block",
     "blocklist",
@@ -27,6 +27,7 @@ const RELOADED: [&str; 32] = [
     "metrics",
     "policy",
     "ratelimit",
+    "rebinding",
     "redirect",
     "rpz",
     "slowpath.bootstrap",

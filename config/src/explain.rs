@@ -8,7 +8,7 @@ use crate::nearest::nearest;
 use crate::settings::Config;
 
 /// The tables of which there can be several.
-const SEVERAL: [&str; 13] = [
+const SEVERAL: [&str; 14] = [
     "port",
     "placement",
     "upstream",
@@ -21,6 +21,7 @@ const SEVERAL: [&str; 13] = [
     "rpz",
     "dns64",
     "redirect",
+    "rebinding",
     "tsig",
 ];
 

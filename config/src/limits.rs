@@ -223,6 +223,10 @@ pub const MAX_REDIRECTS: usize = 8;
 pub const MAX_REDIRECT_ADDRESSES: usize = 8;
 /// The longest TTL of these addresses, in seconds: a name that is registered today is to be reached soon.
 pub const MAX_REDIRECT_TTL: u32 = 3600;
+/// Tables of addresses that public names do not lead to.
+pub const MAX_REBINDINGS: usize = 16;
+/// Prefixes of one of them.
+pub const MAX_REBINDING_ADDRESSES: usize = 256;
 /// Bytes of a text that explains to clients why a list or policy zone denies a name.
 pub const MAX_REASON: usize = 128;
 /// Servers that a zone is transferred from.

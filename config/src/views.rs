@@ -114,8 +114,8 @@ impl Config {
     }
 
     /// The scope of each view: the first view that upstreams answer alike. That one has the same group, forward zones, policy
-    /// zones and prefixes of DNS64. Views of one scope share cached answers; what else they differ in is in the rules' verdict
-    /// that a cached answer bears. After a reload it is another view at times ([`following`](Self::following)).
+    /// zones, prefixes of DNS64 and tables about rebinding. Views of one scope share cached answers. What else they differ in is
+    /// in the rules' verdict that a cached answer bears. After a reload it is another view at times ([`following`](Self::following)).
     pub fn scopes(&self) -> Vec<u8> {
         if self.scopes.is_empty() { self.alike_upstream() } else { self.scopes.clone() }
     }
@@ -131,7 +131,9 @@ impl Config {
         let forwards = self.forwards.iter().map(|forward| self.view_set(&forward.views));
         let zones = self.rpz.iter().map(|zone| self.view_set(&zone.views));
         let dns64 = self.dns64.iter().map(|dns64| self.view_set(&dns64.views));
-        self.alike(self.view_numbers().map(in_group).chain(forwards).chain(zones).chain(dns64))
+        let rebindings = self.rebindings.iter().map(|one| self.view_set(&one.views));
+        let upstream = self.view_numbers().map(in_group).chain(forwards).chain(zones);
+        self.alike(upstream.chain(dns64).chain(rebindings))
     }
 
     /// The meaning of the numbers in cache keys: a line for each view, with its name and its scope.

@@ -61,6 +61,8 @@ prefix = "64:ff9b::/96"
 [[redirect]]
 addresses = ["10.97.0.80"]
 
+[[rebinding]]
+
 [[tsig]]
 name = "least"
 secret = "c2l4dGVlbiBsZXR0ZXJzIQ=="

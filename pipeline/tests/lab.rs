@@ -71,6 +71,8 @@ mod commands;
 mod console;
 #[path = "lab/day.rs"]
 mod day;
+#[path = "lab/delegations.rs"]
+mod delegations;
 #[path = "lab/differential.rs"]
 mod differential;
 #[path = "lab/dns64.rs"]

@@ -102,6 +102,8 @@ fn type_of(text: &str) -> u16 {
         "TXT" => 16,
         "AAAA" => 28,
         "SRV" => 33,
+        "DS" => 43,
+        "DNSKEY" => 48,
         "HTTPS" => 65,
         "ANY" => 255,
         _ => text.strip_prefix("TYPE").and_then(|n| n.parse().ok()).expect("a known type or TYPEn"),

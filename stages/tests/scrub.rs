@@ -112,11 +112,20 @@ fn difference_scrub_a_circle_of_aliases_ends() {
     assert_eq!(kept(A, 0, 0, &records).unwrap(), chain);
     let (_, head, _) = told(A, 0, 0, &records).unwrap();
     assert_eq!((head.flags, head.expires), (Head::NEGATIVE, 0), "and is not kept");
-    let names: Vec<String> = (0..40).map(|number| format!("n{number}.example.")).collect();
-    let mut records = vec![answer("www.example.", CNAME, &names[0])];
-    records.extend(names.windows(2).map(|pair| answer(&pair[0], CNAME, &pair[1])));
-    records.push(answer(&names[39], A, ""));
-    assert_eq!(kept(A, 0, 0, &records).unwrap().len(), 16);
+}
+
+/// A stub takes aliases without an address for a name without addresses.
+#[test]
+fn a_chain_of_aliases_that_is_too_long_is_no_answer() {
+    for count in [15, 16, 17, 40] {
+        let names: Vec<String> = (1..=count).map(|number| format!("n{number}.example.")).collect();
+        let mut records = vec![answer("www.example.", CNAME, &names[0])];
+        records.extend(names.windows(2).map(|pair| answer(&pair[0], CNAME, &pair[1])));
+        records.push(answer(&names[count - 1], A, ""));
+        let expected = if count > 16 { Err(Unusable::TooManyAliases) } else { Ok(count + 1) };
+        assert_eq!(kept(A, 0, 0, &records).map(|kept| kept.len()), expected, "{count}");
+        assert_eq!(kept(CNAME, 0, 0, &records).map(|kept| kept.len()), Ok(1));
+    }
 }
 
 #[test]
@@ -251,7 +260,7 @@ fn cve_2025_40778_name_servers_and_aliases_that_nobody_asked_for_go_to_nobody() 
 
 #[test]
 fn cve_2024_1737_a_set_of_thousands_of_records_is_not_kept() {
-    let records = vec![answer("www.example.", A, ""); 2000];
+    let records = vec![answer("www.example.", A, ""); MAX_RECORDS + 1];
     let (_, head, _) = told(A, 0, 0, &records).unwrap();
     assert_eq!((head.flags, head.body_len, head.ttl_count), (Head::TOO_LONG, 0, 0));
     let (message, ..) = told(A, 0, 0, &records[..MAX_RECORDS]).unwrap();

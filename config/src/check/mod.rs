@@ -41,7 +41,7 @@ use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, Prefe
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 34] = [
+const RULES: [(&[&str], Rules); 35] = [
     (&["eal"], |config, found| eal(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
@@ -70,6 +70,7 @@ const RULES: [(&[&str], Rules); 34] = [
             "rpz",
             "dns64",
             "redirect",
+            "rebinding",
             "policy",
         ],
         views::check,
@@ -85,6 +86,7 @@ const RULES: [(&[&str], Rules); 34] = [
     (&["tsig", "transfer", "rpz"], transfer::check),
     (&["dns64"], |config, found| synthesis::check_dns64(&config.dns64, found)),
     (&["redirect"], |config, found| synthesis::check_redirects(&config.redirects, found)),
+    (&["rebinding"], |config, found| synthesis::check_rebindings(&config.rebindings, found)),
     (&["streams"], streams::check),
     (&["api", "token", "control"], api::check),
     (&["query_log"], |config, found| query_log::check(&config.query_log, found)),

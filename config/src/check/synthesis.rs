@@ -1,15 +1,16 @@
-//! The rules of `[[dns64]]` and `[[redirect]]`.
+//! The rules of `[[dns64]]`, `[[redirect]]` and `[[rebinding]]`.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::names::{check_file, check_names, check_text};
 use super::rules::{Checked, Mistakes, at_most, broken, in_range};
 use crate::limits::{
-    MAX_DNS64, MAX_EXCLUDED, MAX_REDIRECT_ADDRESSES, MAX_REDIRECT_TTL, MAX_REDIRECTS,
+    MAX_DNS64, MAX_EXCLUDED, MAX_REBINDING_ADDRESSES, MAX_REBINDINGS, MAX_REDIRECT_ADDRESSES,
+    MAX_REDIRECT_TTL, MAX_REDIRECTS,
 };
 use crate::prefix::Prefix;
 use crate::problem::Problem;
-use crate::settings::{Dns64, Redirect};
+use crate::settings::{Dns64, Rebinding, Redirect};
 
 /// The lengths of prefixes that IPv4 addresses are put under (RFC 6052 section 2.2).
 const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
@@ -63,6 +64,22 @@ pub(super) fn check_redirects(all: &[Redirect], found: &mut Mistakes) {
             found.note(file.as_ref().map_or(Ok(()), |file| check_file(&key(name), file)));
         }
         found.note(check_text(&key("text"), redirect.text.as_deref()));
+    }
+}
+
+pub(super) fn check_rebindings(all: &[Rebinding], found: &mut Mistakes) {
+    found.note(at_most("rebinding", "tables", all.len(), MAX_REBINDINGS));
+    for (index, rebinding) in all.iter().enumerate() {
+        let key = |name: &str| format!("rebinding[{index}].{name}");
+        let prefixes = rebinding.addresses.len();
+        found.note(match prefixes {
+            0 => broken(
+                key("addresses"),
+                Problem::Empty("prefixes, or leave the key out for those of private networks"),
+            ),
+            _ => at_most(&key("addresses"), "prefixes", prefixes, MAX_REBINDING_ADDRESSES),
+        });
+        check_names(&rebinding.except, &key("except"), found);
     }
 }
 

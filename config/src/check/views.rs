@@ -123,6 +123,7 @@ fn tables(config: &Config) -> Vec<(String, &[String])> {
         .chain(rows("rpz", &config.rpz, |one| &one.views))
         .chain(rows("dns64", &config.dns64, |one| &one.views))
         .chain(rows("redirect", &config.redirects, |one| &one.views))
+        .chain(rows("rebinding", &config.rebindings, |one| &one.views))
         .filter(|(_, names)| !names.is_empty())
         .collect()
 }

@@ -109,6 +109,9 @@ pub struct Config {
     /// Addresses for names that do not exist.
     #[serde(rename = "redirect")]
     pub redirects: Vec<Redirect>,
+    /// Addresses that public names do not lead to.
+    #[serde(rename = "rebinding")]
+    pub rebindings: Vec<Rebinding>,
     /// Keys that messages to and from primaries are signed with.
     pub tsig: Vec<Tsig>,
     /// Where primaries tell of new versions of their zones.

@@ -1,6 +1,7 @@
-//! Answers that are made of other answers: addresses under the prefix of a NAT64, and addresses in the place of NXDOMAIN.
+//! Answers that are made of other answers: addresses under the prefix of a NAT64, addresses in the place of NXDOMAIN, and none
+//! of private networks.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -56,6 +57,62 @@ pub struct Redirect {
     /// The views it holds in; none: all.
     #[serde(default)]
     pub views: Vec<String>,
+}
+
+/// `[[rebinding]]`: public names do not lead to addresses of private networks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rebinding {
+    /// The consequence for an answer with such an address.
+    pub action: RebindingAction,
+    /// The prefixes of such addresses.
+    pub addresses: Vec<Prefix>,
+    /// Names that may lead to such addresses, each with all below it.
+    pub except: Vec<String>,
+    /// The views it holds in; none: all.
+    pub views: Vec<String>,
+}
+
+impl Default for Rebinding {
+    fn default() -> Self {
+        let action = RebindingAction::default();
+        Self { action, addresses: not_public(), except: Vec::new(), views: Vec::new() }
+    }
+}
+
+/// The consequence for an answer with an address of a private network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RebindingAction {
+    /// The addresses are left out of it.
+    #[default]
+    Remove,
+    /// REFUSED is in its place.
+    Refuse,
+}
+
+/// Addresses that no public name leads to: of this host, of its links and of private networks.
+fn not_public() -> Vec<Prefix> {
+    let ipv4 = [
+        ([0, 0, 0, 0], 8),          // this host (RFC 1122 section 3.2.1.3)
+        ([10, 0, 0, 0], 8),         // private (RFC 1918)
+        ([100, 64, 0, 0], 10),      // behind carriers' NAT (RFC 6598)
+        ([127, 0, 0, 0], 8),        // loopback (RFC 1122 section 3.2.1.3)
+        ([169, 254, 0, 0], 16),     // link-local (RFC 3927)
+        ([172, 16, 0, 0], 12),      // private
+        ([192, 168, 0, 0], 16),     // private
+        ([255, 255, 255, 255], 32), // everybody on the link
+    ];
+    let ipv6 = [
+        (Ipv6Addr::UNSPECIFIED, 128),
+        (Ipv6Addr::LOCALHOST, 128),
+        (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7), // unique local (RFC 4193)
+        (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10), // link-local (RFC 4291)
+        (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10), // site-local (RFC 3879)
+    ];
+    let ipv4 = ipv4.map(|(network, length)| (IpAddr::V4(Ipv4Addr::from(network)), length));
+    let ipv6 = ipv6.map(|(network, length)| (IpAddr::V6(network), length));
+    ipv4.into_iter().chain(ipv6).map(|(network, length)| Prefix { network, length }).collect()
 }
 
 fn one_minute() -> u32 {

@@ -1,4 +1,4 @@
-//! The rules of `[[dns64]]` and `[[redirect]]`, and of what clients are told of lists.
+//! The rules of `[[dns64]]`, `[[redirect]]` and `[[rebinding]]`, and of what clients are told of lists.
 
 use pmdns_config::Config;
 
@@ -58,6 +58,27 @@ fn a_text_for_people_is_short_and_one_line() {
     }
     let canary = format!("{LAWFUL}\n[policy]\ndoh_canary = [\"nobody\"]\n");
     refuses_text(&canary, "line ", &["`policy.doh_canary[0]`", "nobody"]);
+}
+
+#[test]
+fn a_table_about_rebinding_has_addresses_and_names() {
+    let with = |more: &str| format!("{LAWFUL}\n[[rebinding]]\n{more}\n");
+    let config = Config::from_toml(&with("")).unwrap();
+    assert_eq!(config.rebindings[0].addresses.len(), 13, "those of private networks");
+    let all = "action = \"refuse\"\naddresses = [\"192.0.2.0/24\"]\nexcept = [\"lan\"]";
+    assert!(Config::from_toml(&with(all)).is_ok());
+    let many = format!("addresses = [{}]", "\"192.0.2.0/24\", ".repeat(257));
+    for (more, key, part) in [
+        ("addresses = []", "addresses`", "is empty; write prefixes"),
+        (&*many, "addresses`", "has 257 prefixes; allowed: at most 256"),
+        ("except = [\"*.a\"]", "except[0]`", "write `a`"),
+        ("views = [\"nobody\"]", "views[0]`", "nobody"),
+    ] {
+        refuses_text(&with(more), "line ", &[&format!("`rebinding[0].{key}"), part]);
+    }
+    assert!(Config::from_toml(&with("action = \"drop\"")).is_err());
+    let tables = "[[rebinding]]\n".repeat(17);
+    refuses_text(&format!("{LAWFUL}\n{tables}"), "line ", &["`rebinding` has 17 tables"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::testing::{self, query};
 use pmdns_stages::wire::dns::Rcode;
 
-use crate::line::{line, read};
+use crate::line::{BLOCKED, LOCAL, line, read};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -50,4 +50,29 @@ fn a_denial_of_a_name_is_read_back_as_one_of_those_below_it() {
     assert_eq!(entry.cut_for(key, 0), None, "who wants proof gets none of this");
     let by_policy = entry.without_records(key, Rcode::NXDOMAIN, 0);
     assert_eq!(by_policy.cut_for(key, 0), None, "policy says nothing of the names below");
+}
+
+/// RFC 2308 section 5: what has no SOA record is not kept, so clients would ask again at once.
+#[test]
+fn denials_by_rules_say_for_how_long_clients_may_keep_them() {
+    let mut line = line();
+    let label = "a".repeat(63);
+    let longest = format!("{label}.{label}.{label}.{}.{BLOCKED}", "b".repeat(44));
+    for (owner, code) in [
+        (BLOCKED, ResponseCode::NXDomain),
+        (&*longest, ResponseCode::NXDomain),
+        (LOCAL, ResponseCode::NoError),
+    ] {
+        let plain = query(&format!("{owner} TXT"));
+        for asked in [plain.clone(), plain.clone().edns(512, false), plain.edns(1232, true)] {
+            let packet = line.ask(&asked, 0);
+            let message = read(&packet, &asked);
+            assert_eq!((message.metadata.response_code, message.answers.len()), (code, 0));
+            assert!(!message.metadata.truncation, "{owner}");
+            let [soa] = &*message.authorities else { panic!("{owner}: {message}") };
+            assert_eq!((&soa.name, soa.ttl), (&message.queries[0].name, 60), "{owner}");
+            let RData::SOA(data) = &soa.data else { panic!("{soa}") };
+            assert_eq!(data.minimum, 60);
+        }
+    }
 }

@@ -128,12 +128,7 @@ fn signed_zones() -> Vec<(&'static str, String)> {
             }
         }
         if let Some(how) = how {
-            fs::write(path("unsigned"), text).unwrap();
-            sh(&format!(
-                "cd /run/lab && dnssec-keygen -q -a ECDSAP256SHA256 -f KSK {zone} && \
-                 dnssec-signzone -q -S -z -g -P -O full {how} -o {zone} -f signed unsigned"
-            ));
-            text = fs::read_to_string(path("signed")).unwrap();
+            text = sign(zone, how, &text);
         }
         if zone == "bad.top" {
             text = text.replace("192.0.2.1", "192.0.2.66");
@@ -141,6 +136,16 @@ fn signed_zones() -> Vec<(&'static str, String)> {
         zones.push((zone, text));
     }
     zones
+}
+
+/// A zone signed with one key. Its trust anchor is in the file `dsset-ZONE.`.
+pub(crate) fn sign(zone: &str, how: &str, text: &str) -> String {
+    fs::write(path("unsigned"), text).unwrap();
+    sh(&format!(
+        "cd /run/lab && dnssec-keygen -q -a ECDSAP256SHA256 -f KSK {zone} && \
+         dnssec-signzone -q -S -z -g -P -O full {how} -o {zone} -f signed unsigned"
+    ));
+    fs::read_to_string(path("signed")).unwrap()
 }
 
 /// An Unbound that resolves from NSD, and validates.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hickory_proto::op::{Message, ResponseCode};
+use hickory_proto::op::Message;
 use hickory_proto::rr::Record;
 use pmdns_stages::testing::Query;
 
@@ -48,33 +48,17 @@ pub(crate) struct Rule {
 }
 
 /// Every difference that is meant to be.
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
-        // What nobody asked for is not relayed (docs/adr/0029): it could be anybody's word about other names.
-        name: "pmdns leaves out authority records of a positive answer, and additional records",
-        explains: |answers, difference| match difference {
-            Difference::Authority => {
-                answers.ours.authorities.is_empty() && !answers.ours.answers.is_empty()
-            }
-            Difference::Additional => answers.ours.additionals.is_empty(),
-            _ => false,
-        },
+pub(crate) const RULES: &[Rule] = &[Rule {
+    // What nobody asked for is not relayed (docs/adr/0029): it could be anybody's word about other names.
+    name: "pmdns leaves out authority records of a positive answer, and additional records",
+    explains: |answers, difference| match difference {
+        Difference::Authority => {
+            answers.ours.authorities.is_empty() && !answers.ours.answers.is_empty()
+        }
+        Difference::Additional => answers.ours.additionals.is_empty(),
+        _ => false,
     },
-    Rule {
-        // An entry has one life. The aliases before a negative answer are kept no longer than it (RFC 2308 section 5).
-        name: "aliases before a negative answer live as long as it",
-        explains: |answers, difference| {
-            let is_asked =
-                |record: &Record| u16::from(record.record_type()) == answers.question.qtype;
-            let is_negative = answers.ours.metadata.response_code == ResponseCode::NXDomain
-                || !answers.ours.answers.iter().any(is_asked);
-            let least = all_records(&answers.source).iter().map(|record| record.ttl).min();
-            difference == Difference::Ttl
-                && is_negative
-                && answers.ttls_are_right(least.unwrap_or(0))
-        },
-    },
-];
+}];
 
 impl Answers<'_> {
     /// In what they differ.

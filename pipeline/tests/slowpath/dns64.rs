@@ -210,6 +210,7 @@ fn rfc_6147_5_3_1_reverse_names_under_the_prefix_lead_to_those_of_ipv4() {
         let types: Vec<_> = answer.answers.iter().map(|one| one.record_type()).collect();
         assert_eq!(types, [RecordType::CNAME, RecordType::PTR]);
         assert_eq!(answer.answers[1].name.to_string(), "4.4.8.8.in-addr.arpa.");
+        assert_eq!(answer.answers[0].ttl, 600, "of its own");
     }
     assert_eq!(stub.asked().len(), 1, "the target is cached");
     rig.resolve(&query(&name.replace("b.9.f.f", "c.9.f.f")));

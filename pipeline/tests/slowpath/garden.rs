@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use hickory_proto::op::Message;
 use pmdns_stages::testing::{name_of, query};
 use pmdns_stages::wire::dns::HEADER_LEN;
 use pmdns_stages::wire::name;
@@ -11,7 +12,7 @@ use crate::rig::{Rig, SECOND, Setup};
 use crate::stub::{Asked, Stub};
 
 /// A rule about a name, and one about an address of names that the stub knows.
-const RULES: &str = "bad.example 60 CNAME garden.test.\n*.wild.example 60 CNAME *.garden.test.\n\
+const RULES: &str = "bad.example 60 CNAME garden.test.\nhome.example 60 CNAME local.test.\n*.wild.example 60 CNAME *.garden.test.\n\
     32.7.2.0.192.rpz-ip 60 CNAME garden.test.\n32.8.2.0.192.rpz-ip 60 CNAME rpz-drop.\n\
     32.9.2.0.192.rpz-client-ip 60 CNAME rpz-passthru.\n";
 
@@ -60,6 +61,20 @@ fn difference_an_alias_by_a_rule_is_followed_upstream_once() {
     assert_eq!(rig.resolve(&query("shop.test. A")).records, 2);
     let counters = rig.finish();
     assert_eq!((counters.servfail, counters.pending, counters.waiting), (0, 0, 0));
+}
+
+#[test]
+fn an_alias_by_a_rule_leads_to_a_local_name_too() {
+    let stub = stub();
+    let mut rig = rig(&stub, "garden-local");
+    assert_eq!(rig.resolve(&query("home.example. A")).records, 2, "the alias and the address");
+    let nodata = rig.resolve_whole(&query("home.example. TXT"));
+    let nodata = Message::from_vec(&nodata).unwrap();
+    let ttls = [&nodata.answers, &nodata.authorities].map(|records| records[0].ttl);
+    assert_eq!(ttls, [60, 60], "the alias and its SOA record");
+    assert_eq!(nodata.authorities[0].name.to_ascii(), "local.test.");
+    assert!(asked(&stub).is_empty());
+    rig.finish();
 }
 
 #[test]

@@ -32,6 +32,29 @@ fn a_zone_is_asked_of_its_group_only() {
     rig.finish();
 }
 
+/// RFC 4035 section 3.1.4.1: the zone above has the DS records, or the proof that there are none.
+#[test]
+fn ds_of_a_forwarded_zone_is_asked_of_the_group_of_the_zone_above() {
+    let stubs = [1, 2, 3].map(|_| Stub::replying(|asked| asked.rcode(0)));
+    let setup = Setup::asking(&[&stubs[0], &stubs[1], &stubs[2]]);
+    let mut rig = setup.forward("corp.example", 1).forward("lab.corp.example", 2).start();
+    for (name, asked) in [
+        ("CORP.example. DS", [1, 0, 0]),
+        ("lab.corp.example. DS", [1, 1, 0]),
+        ("x.lab.corp.example. DS", [1, 1, 1]),
+        ("corp.example. DNSKEY", [1, 2, 1]),
+        ("example. DS", [2, 2, 1]),
+        (". DS", [3, 2, 1]),
+    ] {
+        for query in [query(name), query(name).edns(1232, true)] {
+            rig.resolve(&query);
+        }
+        let counts = stubs.each_ref().map(|stub| stub.asked().len());
+        assert_eq!(counts, asked.map(|count| 2 * count), "{name}");
+    }
+    rig.finish();
+}
+
 #[test]
 fn a_zone_whose_group_fails_is_asked_of_nobody_else() {
     let stubs = [Stub::replying(|asked| asked.address()), Stub::replying(|asked| asked.rcode(5))];

@@ -35,6 +35,7 @@ mod network;
 mod nxdomain;
 mod outages;
 mod prefetch;
+mod rebinding;
 mod relayed;
 mod reload;
 #[expect(dead_code, reason = "the tests of `kernel/` use more of it")]

@@ -103,6 +103,22 @@ fn what_one_group_denies_says_nothing_about_names_that_another_is_asked_for() {
     assert_eq!(rig.finish().nxdomain_cut, 2, "within a group it is as before");
 }
 
+/// A zone that only the office has: the DS records above it are denied together with its name.
+#[test]
+fn a_denial_of_ds_records_says_nothing_about_the_forwarded_zone() {
+    let public = Stub::replying(|asked| asked.with_cookie(asked.nxdomain(300), SERVER));
+    let office = Stub::replying(|asked| asked.with_cookie(asked.address(), SERVER));
+    let mut setup = Setup::asking(&[&public, &office]).forward("internal", 1);
+    setup.keeping.nxdomain_cut = true;
+    let mut rig = setup.start();
+    assert_eq!(rig.resolve(&query("internal. DS")).rcode, 3);
+    for name in ["internal. A", "host.internal. A", "host.internal. DS"] {
+        assert_eq!(rig.resolve(&query(name)).rcode, 0, "{name}");
+    }
+    assert_eq!((public.asked().len(), office.asked().len()), (1, 3));
+    assert_eq!(rig.finish().nxdomain_cut, 0);
+}
+
 #[test]
 fn audit_low_a_forged_nxdomain_denies_nothing_below_it() {
     let stub = Stub::replying(|asked| match !asked.over_tcp && asked.message[13..16] == *b"com" {

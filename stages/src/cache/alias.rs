@@ -96,7 +96,8 @@ impl Alias {
             let head = found.head();
             rcode = head.rcode;
             is_whole = head.flags & Head::TOO_LONG == 0;
-            let source = found.message();
+            // Records by rules do not know the name that they are about.
+            let source = found.message_about(&self.target);
             // Local records do not age.
             let age = if head.ttl_count == 0 { 0 } else { now.saturating_sub(head.learnt) };
             for record in Records::new(&source).ok()?.map_while(Result::ok) {
@@ -129,6 +130,11 @@ fn filled_in(target: &[u8], qname: &[u8]) -> Result<Vec<u8>, NoAlias> {
 /// Writes a record with all its names written out, and its TTL lower by `age`.
 pub(super) fn write_out(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Option<()> {
     expand(source, record.start, to)?;
+    write_rest(source, record, age, to)
+}
+
+/// The same, without the owner.
+pub(super) fn write_rest(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Option<()> {
     let fixed = to.len();
     to.extend_from_slice(source.get(record.ttl_at - 4..record.data_at)?);
     put32(to, fixed + 4, record.ttl.saturating_sub(age));
@@ -214,6 +220,12 @@ mod tests {
         let entry = alias.answer(key(&name), 7, Some(&found), 50, &LIFETIMES).unwrap();
         assert_eq!((entry.head().rcode, entry.head().counts()), (Rcode::NXDOMAIN, [1, 0, 0]));
         let alone = alias.answer(key(&name), 7, None, 50, &LIFETIMES).unwrap();
+        for entry in [&entry, &alone] {
+            let message = entry.message();
+            let first = Records::new(&message).unwrap().next().unwrap().unwrap();
+            assert_eq!(first.ttl, 60, "the rule's own TTL");
+            assert_eq!(entry.head().expires, 50, "and nothing is kept without an SOA record");
+        }
         assert_eq!((alone.head().rcode, alone.head().counts()), (Rcode::NOERROR, [1, 0, 0]));
     }
 

@@ -2,7 +2,7 @@
 
 use super::EntryView;
 use super::entry::{Entry, Head, MAX_RECORDS, Words, ttl_offset};
-use super::key::NameBuffer;
+use super::key::{Key, NameBuffer};
 use crate::wire::dns::{HEADER_LEN, header};
 use crate::wire::name::{Seed, length, word};
 use crate::wire::{be32, put16, put32};
@@ -71,8 +71,14 @@ impl Entry {
 
     /// The answer as a message: a header that says how many records there are, the question, the records.
     pub fn message(&self) -> Vec<u8> {
+        let mut buffer = NameBuffer::default();
+        self.message_about(self.key(&mut buffer).name)
+    }
+
+    /// The same, as if it were about this name.
+    pub fn message_about(&self, name: &[u8]) -> Vec<u8> {
         let (head, mut buffer) = (self.head(), NameBuffer::default());
-        let key = self.key(&mut buffer);
+        let key = Key { name, ..self.key(&mut buffer) };
         let mut message = vec![0; HEADER_LEN];
         put16(&mut message, header::QDCOUNT, 1);
         for (at, count) in (header::ANCOUNT..HEADER_LEN).step_by(2).zip(head.counts()) {

@@ -24,8 +24,9 @@ use crate::wire::name::{MAX_NAME, lower, word};
 /// Words before the name.
 pub(super) const HEAD_WORDS: usize = 5;
 
-/// TTL fields one entry can have; an answer with more records is answered with TC=1.
-pub const MAX_RECORDS: usize = 512;
+/// Records that are read of a reply, and TTL fields one entry can have. So many addresses take half of a message of 64 KiB. Of an
+/// answer with more records, clients are told TC=1.
+pub const MAX_RECORDS: usize = 2048;
 
 /// The bit of [`Head::size`] that marks a template, above the number of words. Hits do not look at it.
 const TEMPLATE: u16 = 1 << 15;

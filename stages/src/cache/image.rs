@@ -191,7 +191,8 @@ impl Image {
         ttl
     }
 
-    /// How long the answer is kept, in seconds. The records of a negative one live no longer than that.
+    /// How long the answer is kept, in seconds. The proofs of a negative one live no longer than a denial may. The aliases before
+    /// it are as true as others, also if it must not be kept.
     pub(super) fn settle_ttl(
         &mut self,
         rcode: Rcode,
@@ -208,14 +209,16 @@ impl Image {
         if !is_negative && !is_too_long {
             return least;
         }
-        // RFC 2308 section 5: without SOA it must not be kept. Aliases on the way may expire earlier.
+        // RFC 2308 section 5: without SOA it must not be kept.
         let denied = self.negative_ttl.unwrap_or(if is_too_long { least } else { 0 });
-        let ttl = denied.min(least).min(lifetimes.max_negative_ttl);
-        for at in self.ttls.iter().map(|at| usize::from(*at)) {
+        let ttl = denied.min(lifetimes.max_negative_ttl);
+        let aliases = if is_too_long { 0 } else { self.counts[0].into() };
+        for at in self.ttls.iter().skip(aliases).map(|at| usize::from(*at)) {
             let own = be32(&self.body, at).unwrap_or(0);
             put32(&mut self.body, at, own.min(ttl));
         }
-        ttl
+        // Aliases on the way may expire earlier.
+        ttl.min(least)
     }
 
     /// Whether it can be sent and kept as a whole.

@@ -51,6 +51,7 @@ mod plain;
 mod popularity;
 mod purge;
 mod read;
+mod removal;
 mod reply;
 mod scrub;
 mod share;

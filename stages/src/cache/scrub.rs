@@ -26,6 +26,8 @@ pub enum Unusable {
     OtherQuestion,
     /// It is about what was asked, but no record in it is: the upstream has no answer, or contradicts itself.
     NoAnswer,
+    /// Its aliases lead on for longer than they are followed. Without their end a client would take them for a denial.
+    TooManyAliases,
 }
 
 /// A record that is passed on.
@@ -228,6 +230,9 @@ impl Chain<'_, '_, '_> {
         }
         // After the last alias that is followed there may be what it leads to.
         let is_answered = qtype != rtype::CNAME && self.take(&name, qtype, usize::MAX)?;
+        if !is_answered && qtype != rtype::CNAME && self.alias(&name)?.is_some() {
+            return Err(Unusable::TooManyAliases);
+        }
         Ok(End { name, is_answered })
     }
 

@@ -106,7 +106,11 @@ impl Entry {
 
     /// The answer to another question that a rule has made of this one: the rcode without records.
     pub fn denied_as(&self, key: Key<'_>, hash: u64, rcode: Rcode, flags: u8) -> Self {
-        let mut entry = self.without_records(key, rcode, flags);
+        // The proof, if there is one, is about the same name.
+        let mut entry = match (flags, self.head().counts()) {
+            (0, [0, ..]) => self.with_records_of(key, self),
+            _ => self.without_records(key, rcode, flags),
+        };
         entry.words[0] = hash;
         entry
     }
@@ -114,14 +118,20 @@ impl Entry {
 
 /// The owner of the record that was written last.
 #[derive(Default)]
-struct Owner {
+pub(super) struct Owner {
     name: Vec<u8>,
     at: usize,
 }
 
 impl Owner {
     /// Writes the name at `start` of a message, by a pointer if that name has just been written, or is that of the question.
-    fn write(&mut self, source: &[u8], start: usize, qname: &[u8], to: &mut Vec<u8>) -> Option<()> {
+    pub(super) fn write(
+        &mut self,
+        source: &[u8],
+        start: usize,
+        qname: &[u8],
+        to: &mut Vec<u8>,
+    ) -> Option<()> {
         let mut name = Vec::new();
         expand(source, start, &mut name)?;
         let known = match () {

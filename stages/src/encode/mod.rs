@@ -130,7 +130,10 @@ impl Encode {
                     None => self.answer_bare(packet, options, Rcode::REFUSED, 0),
                 }
             }
-            Answer::Rcode(rcode) => self.answer_bare(packet, options, rcode, 0),
+            Answer::Rcode(rcode) => match self.rules.denial(packet, rcode) {
+                Some(entry) => self.answer_from(packet, offsets, options, &entry.words(), 0),
+                None => self.answer_bare(packet, options, rcode, 0),
+            },
             Answer::Truncated => self.answer_bare(packet, options, Rcode::NOERROR, flag::TC),
             Answer::None => {
                 debug_assert!(false, "a stage sent a packet to encode without an answer");

@@ -94,6 +94,11 @@ impl Dns64 {
         Some(wire(&format!("{d}.{c}.{b}.{a}.in-addr.arpa")))
     }
 
+    /// The IPv4 address that one under a prefix stands for.
+    pub(super) fn ipv4_in(&self, ipv6: [u8; 16]) -> Option<[u8; 4]> {
+        self.prefixes.iter().find_map(|one| one.inside(ipv6))
+    }
+
     /// The names above the reverse names under each prefix.
     pub(super) fn reverse_zones(&self) -> impl Iterator<Item = Box<[u8]>> {
         self.prefixes.iter().map(|one| {
@@ -119,13 +124,18 @@ impl Translation {
     }
 
     /// The IPv4 address in one under the prefix. Bytes behind it mean nothing (RFC 6052 section 2.2).
-    fn take(&self, ipv6: [u8; 16]) -> Option<[u8; 4]> {
+    fn inside(&self, ipv6: [u8; 16]) -> Option<[u8; 4]> {
         let is_ours = ipv6[..self.length] == self.prefix[..self.length] && ipv6[ZERO_BYTE] == 0;
         let mut ipv4 = [0; 4];
         for (byte, at) in ipv4.iter_mut().zip(self.places()) {
             *byte = ipv6[at];
         }
-        (is_ours && !has(&self.unmapped, ipv4)).then_some(ipv4)
+        is_ours.then_some(ipv4)
+    }
+
+    /// The same, of an address that is made.
+    fn take(&self, ipv6: [u8; 16]) -> Option<[u8; 4]> {
+        self.inside(ipv6).filter(|ipv4| !has(&self.unmapped, *ipv4))
     }
 }
 

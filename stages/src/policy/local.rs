@@ -7,9 +7,9 @@ use pmdns_config::narrow::to_u16;
 
 use super::filter::Candidate;
 use super::names::{Listing, MAX_NAMES, Names};
-use super::zone::{LocalZone, MAX_CNAMES, Reply};
+use super::zone::{Keeper, LocalZone, MAX_CNAMES, Reply};
 use crate::cache::{Entry, Head, Key, Parts};
-use crate::wire::dns::{CLASS_IN, rtype};
+use crate::wire::dns::{CLASS_IN, Rcode, rtype};
 use crate::wire::name::Seed;
 
 /// The number of what there is not.
@@ -101,18 +101,47 @@ pub(super) struct Node {
     wildcard: u32,
     /// For names below it that do not exist, without a wildcard.
     below: u32,
+    /// Whether the DS records of the name belong to a zone that is not ours.
+    is_ds_above: bool,
+}
+
+/// A local answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The number of the entry.
+    pub(super) entry: u32,
+    /// Whether the servers of the zone above have the answer. Then this one is given only if another rule is about the name,
+    /// which exists.
+    pub(super) is_above: bool,
 }
 
 impl Node {
     /// Of a name that is not ours.
     fn foreign() -> Self {
-        Self { types: Box::default(), other: NONE, any: NONE, wildcard: NONE, below: NONE }
+        Self {
+            types: Box::default(),
+            other: NONE,
+            any: NONE,
+            wildcard: NONE,
+            below: NONE,
+            is_ds_above: false,
+        }
+    }
+
+    /// Of a name whose part of a zone of ours is served by others. DS records stand in the zone above, which is ours (RFC 4035
+    /// section 3.1.4.1).
+    fn delegated(ds: u32) -> Self {
+        Self { types: [(rtype::DS, ds)].into(), ..Self::foreign() }
     }
 
     /// Of an owner of records: the entries by type, and the one for all other types.
     fn of_types(types: Vec<(u16, u32)>, other: u32) -> Self {
         let any = types.first().map_or(other, |(_, entry)| *entry);
         Self { types: types.into(), other, any, ..Self::foreign() }
+    }
+
+    fn found(&self, qtype: u16) -> Found {
+        Found { entry: self.find(qtype), is_above: self.is_ds_above && qtype == rtype::DS }
     }
 
     /// The number of the entry that answers a query of this type.
@@ -143,7 +172,7 @@ impl Local {
         };
         for name in zone.owners() {
             match zone.cut(name) {
-                Some(cut) if cut == name => build.add(name, Node::foreign())?,
+                Some(cut) if cut == name => build.add_delegation(name)?,
                 Some(_) => {}
                 None => build.add_owner(name)?,
             }
@@ -175,20 +204,21 @@ impl Local {
         name: &[u8],
         candidates: &[Candidate<'_>],
         qtype: u16,
-    ) -> Option<u32> {
+    ) -> Option<Found> {
         // The closest name that exists decides, also if it decides that nothing is ours.
         let (closest, number) = candidates.iter().rev().find_map(|one| {
             let number = self.names.find(one.hash, one.name)?;
             Some((one.name, number))
         })?;
         let node = self.nodes.get(number as usize)?;
-        let entry = if closest.len() == name.len() {
-            node.find(qtype)
+        let found = if closest.len() == name.len() {
+            node.found(qtype)
         } else {
+            let below = Found { entry: node.below, is_above: false };
             let wildcard = self.nodes.get(node.wildcard as usize);
-            wildcard.map_or(node.below, |wildcard| wildcard.find(qtype))
+            wildcard.map_or(below, |wildcard| wildcard.found(qtype))
         };
-        (entry != NONE).then_some(entry)
+        (found.entry != NONE).then_some(found)
     }
 }
 
@@ -215,14 +245,36 @@ impl<'z> Build<'z, '_> {
     /// Adds a name that has records.
     fn add_owner(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
         let (nodata, missing) = self.negative(name)?;
-        let node = owner_node(self.zone, name, nodata, self.entries)?;
-        self.add(name, Node { below: missing, ..node })
+        let mut node = owner_node(self.zone, name, nodata, self.entries)?;
+        node.below = missing;
+        match self.zone.keeper_of_ds(name) {
+            Keeper::Zone => {}
+            Keeper::Above => node.is_ds_above = true,
+            Keeper::ZoneAbove(_) if self.zone.has(name, rtype::DS) => {}
+            Keeper::ZoneAbove(above) => {
+                let (nodata, _) = self.negative(above)?;
+                node.types = node.types.iter().copied().chain([(rtype::DS, nodata)]).collect();
+            }
+        }
+        self.add(name, node)
+    }
+
+    /// Adds a name whose part of a zone of ours is served by others.
+    fn add_delegation(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
+        let ds = if self.zone.has(name, rtype::DS) {
+            self.entries.add(&self.zone.answer(name, rtype::DS)?, Head::AUTHORITATIVE)?
+        } else {
+            self.negative(name)?.0
+        };
+        self.add(name, Node::delegated(ds))
     }
 
     /// Adds a name that exists without records.
     fn add_empty(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
         let (nodata, missing) = self.negative(name)?;
-        let node = Node { other: nodata, any: nodata, below: missing, ..Node::foreign() };
+        let is_ds_above = self.zone.keeper_of_ds(name) == Keeper::Above;
+        let node =
+            Node { other: nodata, any: nodata, below: missing, is_ds_above, ..Node::foreign() };
         self.add(name, node)
     }
 
@@ -293,7 +345,8 @@ impl Entries {
 
     /// None but [`Self::NODATA`].
     pub(super) fn new(seed: Seed) -> Self {
-        Self { list: vec![entry(&Reply::empty(), Head::AUTHORITATIVE, seed)], seed }
+        let nodata = Reply::denial(Rcode::NOERROR);
+        Self { list: vec![entry(&nodata, Head::AUTHORITATIVE, seed)], seed }
     }
 
     /// Adds an answer and gives its number.

@@ -12,6 +12,7 @@ mod lists;
 mod local;
 mod names;
 mod reasons;
+mod rebinding;
 mod redirect;
 mod rpz;
 mod ruleset;

@@ -23,6 +23,7 @@ use super::list_number::ListNumber;
 use super::lists::Blocked;
 use super::local::{Entries, Local};
 use super::reasons::Reasons;
+use super::rebinding::Rebindings;
 use super::redirect::Redirects;
 use super::rpz::{Action, PolicyZone};
 use super::runtime::RuntimeNames;
@@ -69,6 +70,9 @@ struct ReadRules {
     entries: Entries,
     /// Answers to A and AAAA queries for names that are blocked with the null address.
     null: [u32; 2],
+    /// Denials by rules: that there is no such name, and no such record.
+    denials: [u32; 2],
+    rebindings: Rebindings,
 }
 
 /// The bit of the number of an entry that stands among those of run time.
@@ -156,6 +160,21 @@ impl Ruleset {
         Some(Step::ANSWER)
     }
 
+    /// The records that go with an rcode by a rule: for how long clients may keep it.
+    pub(crate) fn denial(&self, packet: &Packet, rcode: Rcode) -> Option<&Entry> {
+        let is_by_rule = packet.extended_error.is_some_and(ExtendedError::is_of_rules);
+        is_by_rule.then(|| self.denial_of(rcode)).flatten()
+    }
+
+    fn denial_of(&self, rcode: Rcode) -> Option<&Entry> {
+        let [nxdomain, nodata] = self.read.denials;
+        match rcode {
+            Rcode::NXDOMAIN => self.entry_of(nxdomain),
+            Rcode::NOERROR => self.entry_of(nodata),
+            _ => None,
+        }
+    }
+
     fn is_template(&self, found: LocalRef) -> bool {
         self.entry(found).is_some_and(|entry| entry.head().is_template())
     }
@@ -188,11 +207,13 @@ impl Ruleset {
     /// The local answer for a name in the view of a client.
     pub fn local(&self, name: &[u8], qtype: u16, view: u8) -> Option<&Entry> {
         let runtime = self.runtime.as_ref();
-        if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
-            return self.entry_of(number | RUNTIME);
+        let of_runtime = runtime.and_then(|runtime| runtime.local(name, qtype));
+        if let Some(found) = of_runtime.filter(|found| !found.is_above) {
+            return self.entry_of(found.entry | RUNTIME);
         }
         let local = self.read.local.get(usize::from(view))?;
-        self.entry_of(local.find(name, &self.read.filter.candidates(name), qtype)?)
+        let found = local.find(name, &self.read.filter.candidates(name), qtype)?;
+        self.entry_of(found.entry).filter(|_| !found.is_above)
     }
 
     /// How AAAA records are made of A records in a scope, if they are.
@@ -238,25 +259,50 @@ impl Ruleset {
         client: Option<&[u8]>,
         view: u8,
     ) -> (RuleSource, Verdict) {
+        // The zone above a local name has its DS records. If rules hold that question back, the name exists all the same.
+        let mut held_back = None;
         let runtime = self.runtime.as_ref();
-        if let Some(number) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
-            return (RuleSource::RunTime, (RuleDecision::Entry(number | RUNTIME), None));
+        if let Some(found) = runtime.and_then(|runtime| runtime.local(name, qtype)) {
+            let rule = (RuleSource::RunTime, (RuleDecision::Entry(found.entry | RUNTIME), None));
+            if !found.is_above {
+                return rule;
+            }
+            held_back = Some(rule);
         }
         let said = runtime.and_then(|runtime| runtime.said_of(name, view));
         if let Some(Some(action)) = said {
             let why = Some(ListNumber::Runtime.as_reason());
-            return (RuleSource::RunTime, (self.block_verdict(Some(action), qtype), why));
+            let blocked = (RuleSource::RunTime, (self.block_verdict(Some(action), qtype), why));
+            return held_back.unwrap_or(blocked);
         }
         let Some(local) = self.read.local.get(usize::from(view)) else {
             // An earlier core of the line has rules already that this one looks at next.
             return (RuleSource::Local, (RuleDecision::NotReady, None));
         };
-        if let Some(number) = local.find(name, candidates, qtype) {
-            return (RuleSource::Local, (RuleDecision::Entry(number), None));
+        if let Some(found) = local.find(name, candidates, qtype) {
+            let rule = (RuleSource::Local, (RuleDecision::Entry(found.entry), None));
+            if !found.is_above {
+                return rule;
+            }
+            held_back = held_back.or(Some(rule));
         }
         if said.is_some() {
             return (RuleSource::RunTime, (RuleDecision::Pass, None));
         }
+        let listed = self.listed_rule(name, candidates, qtype, client, view);
+        held_back.filter(|_| listed.1.0 != RuleDecision::Pass).unwrap_or(listed)
+    }
+
+    /// The rule of policy zones and lists on a query.
+    #[inline(always)]
+    fn listed_rule(
+        &self,
+        name: &[u8],
+        candidates: &Candidates<'_>,
+        qtype: u16,
+        client: Option<&[u8]>,
+        view: u8,
+    ) -> (RuleSource, Verdict) {
         for zone in self.policies_in(view) {
             let of_client = client.and_then(|client| zone.of_client(client));
             if let Some(action) = of_client.or_else(|| zone.of_name(name, candidates)) {

@@ -8,7 +8,7 @@ use pmdns_config::{BlockAction, LocalRecord, ViewSet};
 
 use super::builtin::pointers;
 use super::filter::Filter;
-use super::local::{Entries, Local, LocalError};
+use super::local::{Entries, Found, Local, LocalError};
 use super::names::{Listing, Names};
 use crate::cache::Entry;
 use crate::wire::name::Seed;
@@ -67,8 +67,8 @@ impl RuntimeNames {
         Ok(Self { filter, names, said: said.into(), local, entries })
     }
 
-    /// The number of the entry that answers a query of this type, if a record is about the name.
-    pub(super) fn local(&self, name: &[u8], qtype: u16) -> Option<u32> {
+    /// The entry that answers a query of this type, if a record is about the name.
+    pub(super) fn local(&self, name: &[u8], qtype: u16) -> Option<Found> {
         self.local.find(name, &self.filter.candidates(name), qtype)
     }
 

@@ -35,6 +35,14 @@ const BESIDE_CNAME: [u16; 3] = [25, 46, 47];
 /// The label of a wildcard (RFC 4592 section 2.1.1).
 const ASTERISK: &[u8] = b"\x01*";
 
+/// How long clients keep a denial by a rule, or that a name without a zone has no such record, in seconds. So a name that is
+/// allowed again is there a minute later.
+const DENIAL_TTL: u32 = 60;
+/// Serial number, refresh, retry, expire and minimum of the SOA record that says so, as in RFC 6303 section 3.
+const DENIAL_TIMERS: [u32; 5] = [1, 3600, 1200, 604_800, DENIAL_TTL];
+/// Who answers for such a record: `nobody.invalid.`, as in RFC 6303 section 3.
+const NOBODY: &[u8] = b"\x06nobody\x07invalid\0";
+
 /// The MINIMUM field is the last of an SOA record's data (RFC 1035 section 3.3.13).
 const MINIMUM: usize = 4;
 
@@ -56,6 +64,18 @@ enum NameMatch<'n> {
     Missing,
     /// It is not ours.
     Elsewhere,
+}
+
+/// The zone that has the DS records of a name, or says that there are none. They stand on the upper side of a zone cut
+/// (RFC 4035 section 3.1.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeper<'n> {
+    /// The local records of the name.
+    Zone,
+    /// The local zone of this name, right above an apex.
+    ZoneAbove(&'n [u8]),
+    /// A zone of others.
+    Above,
 }
 
 /// The answer to a query.
@@ -143,11 +163,11 @@ impl<'r> LocalZone<'r> {
     }
 
     /// The name whose part of a zone is served by others, if `name` is in such a part. The one nearest to the
-    /// apex counts: what is below it is not ours to judge. A zone of our own below another one is ours.
+    /// apex counts: what is below it is not ours to judge. A zone of our own is ours, wherever it is.
     pub(super) fn cut(&self, name: &[u8]) -> Option<&[u8]> {
         let above: Vec<&[u8]> = suffixes(name).collect();
-        let apex = above.iter().rposition(|name| self.has(name, rtype::SOA))?;
-        let is_cut = |name: &&[u8]| self.has(name, rtype::NS) && !self.has(name, rtype::SOA);
+        let apex = above.iter().position(|name| self.has(name, rtype::SOA))?;
+        let is_cut = |name: &&[u8]| self.has(name, rtype::NS);
         let cut = above[..apex].iter().rev().copied().find(is_cut)?;
         self.owners.get_key_value(cut).map(|(owner, _)| owner.as_slice())
     }
@@ -156,6 +176,20 @@ impl<'r> LocalZone<'r> {
     pub(super) fn apex(&self, name: &[u8]) -> Option<&[u8]> {
         let apex = suffixes(name).find(|name| self.has(name, rtype::SOA))?;
         self.owners.get_key_value(apex).map(|(owner, _)| owner.as_slice())
+    }
+
+    /// Where the DS records of a name of ours are. A name without a zone of ours stands alone among those of others. What
+    /// is below it may be a zone of theirs.
+    pub(super) fn keeper_of_ds<'n>(&self, name: &'n [u8]) -> Keeper<'n> {
+        let Some(above) = suffixes(name).nth(1) else { return Keeper::Zone };
+        let is_ours = self.apex(above).is_some() && self.cut(above).is_none();
+        match (self.has(name, rtype::SOA), is_ours) {
+            (true, true) => Keeper::ZoneAbove(above),
+            (true, false) => Keeper::Above,
+            (false, _) if self.apex(name).is_some() => Keeper::Zone,
+            (false, _) if self.has(name, rtype::DS) || self.alias(name).is_some() => Keeper::Zone,
+            (false, _) => Keeper::Above,
+        }
     }
 
     /// The wildcard below a name.
@@ -291,7 +325,8 @@ impl<'r> LocalZone<'r> {
         self.owners.get(owner).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn has(&self, owner: &[u8], rtype: u16) -> bool {
+    /// Whether an owner has records of a type.
+    pub(super) fn has(&self, owner: &[u8], rtype: u16) -> bool {
         self.sets(owner).iter().any(|set| set.rtype == rtype)
     }
 }
@@ -335,6 +370,17 @@ impl Reply {
     pub(super) fn of_all(rtype: u16, ttl: u32, data: Vec<&[u8]>) -> Self {
         let mut reply = Self::empty();
         reply.answers = reply.put(&QUESTION, &RecordSet { rtype, ttl, data });
+        reply
+    }
+
+    /// That a name does not exist, or has no such records, and for how many seconds that holds. No zone of anybody says so, so the
+    /// SOA record (RFC 2308 section 5) is that of the name that is asked for.
+    pub(super) fn denial(rcode: Rcode) -> Self {
+        let timers = DENIAL_TIMERS.map(u32::to_be_bytes).concat();
+        let data = [&QUESTION[..], NOBODY, &timers[..]].concat();
+        let mut reply = Self { rcode, ..Self::empty() };
+        let soa = RecordSet { rtype: rtype::SOA, ttl: DENIAL_TTL, data: vec![&data[..]] };
+        reply.authorities = reply.put(&QUESTION, &soa);
         reply
     }
 

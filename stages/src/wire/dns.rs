@@ -79,6 +79,10 @@ pub mod rtype {
     pub const NSEC: u16 = 47;
     /// Denial of existence by hashes (RFC 5155).
     pub const NSEC3: u16 = 50;
+    /// Where a service is reached (RFC 9460).
+    pub const SVCB: u16 = 64;
+    /// Where a web server is reached (RFC 9460).
+    pub const HTTPS: u16 = 65;
     /// The first of the types that are no data (RFC 6895 section 3.1).
     pub const FIRST_META: u16 = 128;
     /// Transaction signature (RFC 8945).

@@ -19,6 +19,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
+/// Such pauses while no upstream was reached at all: without a network clients need not wait long to hear so.
+const MAX_PAUSES_UNREACHED: u32 = 3;
+
 /// How a query travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
@@ -107,6 +110,7 @@ pub(crate) struct Plan {
     hedge_after: Option<Duration>,
     tries: u32,
     pause: Duration,
+    pauses: u32,
     pause_is_due: bool,
     /// Whether any upstream was reached, or at least took its time.
     was_reached: bool,
@@ -141,6 +145,7 @@ impl Plan {
             hedge_after: None,
             tries: 0,
             pause: FIRST_PAUSE,
+            pauses: 0,
             pause_is_due: true,
             was_reached: false,
             case_mismatch: 0,
@@ -191,10 +196,14 @@ impl Plan {
             if self.in_air > 0 {
                 return Next::Wait;
             }
+            if !self.was_reached && !self.was_shed && self.pauses == MAX_PAUSES_UNREACHED {
+                return Next::GiveUp;
+            }
             self.left_in_round = self.queue.len();
             if std::mem::replace(&mut self.pause_is_due, true) {
                 let pause = self.pause;
                 self.pause = (pause * 2).min(LONGEST_PAUSE);
+                self.pauses += 1;
                 return Next::Pause(pause);
             }
         }

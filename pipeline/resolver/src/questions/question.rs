@@ -137,20 +137,10 @@ impl Question {
         self.validates && self.flags & Key::CD == 0
     }
 
-    /// The key, with a name in the zone whose upstreams are asked.
+    /// The key, with a name in the zone whose upstreams are asked. DS records stand on the upper side of a zone cut (RFC 4035
+    /// section 3.1.4.1), so they are asked for in the zone above. The zone itself has the proof of another side, or none.
     pub(crate) fn zone(&self) -> Key<'_> {
-        self.zone_of(self.key())
-    }
-
-    /// As [`Question::zone`], for another key that is asked in the same way. A validator asks for the DS records of a
-    /// delegation in the zone above (RFC 4035 section 3.1.4.1).
-    pub(crate) fn zone_of<'k>(&self, key: Key<'k>) -> Key<'k> {
-        match key.name.split_first() {
-            Some((label @ 1.., rest)) if self.validates && key.qtype == rtype::DS => {
-                Key { name: rest.get(usize::from(*label)..).unwrap_or(key.name), ..key }
-            }
-            _ => key,
-        }
+        zone_of(self.key())
     }
 
     /// The flags that it is asked with, as in its key. A validator needs the data even if the upstream's own validation
@@ -222,5 +212,15 @@ impl Question {
 impl Hash for Question {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.full_hash);
+    }
+}
+
+/// As [`Question::zone`], for any key.
+pub(crate) fn zone_of(key: Key<'_>) -> Key<'_> {
+    match key.name.split_first() {
+        Some((label @ 1.., rest)) if key.qtype == rtype::DS => {
+            Key { name: rest.get(usize::from(*label)..).unwrap_or(key.name), ..key }
+        }
+        _ => key,
     }
 }

@@ -89,7 +89,7 @@ impl Resolver {
         let target = Question::of_key(Key { name, ..question.key() }, seed)
             .validating(self.validation.is_on());
         let mut target = target.under(Rule::Exempt(NO_ZONE), seed);
-        if question.subnet().is_some() && self.upstreams.peers.tells_subnets(target.key()) {
+        if question.subnet().is_some() && self.upstreams.peers.tells_subnets(target.zone()) {
             target.ask_for(question.subnet(), seed);
         }
         target

@@ -42,7 +42,7 @@ use crate::output::Output;
 use crate::questions::Questions;
 use crate::questions::pending::{Admission, Waiter};
 use crate::questions::prefixes::Client;
-use crate::questions::question::Question;
+use crate::questions::question::{Question, zone_of};
 use crate::random::Random;
 use crate::roster::Roster;
 use crate::settings::Settings;
@@ -325,7 +325,7 @@ impl Resolver {
         }
         let peers = &self.upstreams.peers;
         let group = LazyCell::new(|| peers.group_of(question.zone()));
-        let is_asked_alike = |key: Key<'_>| peers.group_of(question.zone_of(key)) == *group;
+        let is_asked_alike = |key: Key<'_>| peers.group_of(zone_of(key)) == *group;
         match self.answers.denial(question, is_asked_alike) {
             Denial::Firm(entry) => {
                 let Answers { responder, context, .. } = &mut self.answers;
@@ -349,7 +349,7 @@ impl Resolver {
         question.validates = self.validation.is_on();
         question.apply(self.answers.rule_of(miss), seed);
         if let Some(subnet) = self.answers.subnets.told(miss)
-            && self.upstreams.peers.tells_subnets(question.key())
+            && self.upstreams.peers.tells_subnets(question.zone())
         {
             question.ask_for(Some(subnet), seed);
         }

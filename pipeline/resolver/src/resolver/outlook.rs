@@ -7,7 +7,7 @@ use pmdns_stages::cache::Key;
 use super::Resolver;
 use crate::answers::nxdomain_cut::Denial;
 use crate::outlook::{Inquiry, Outlook, UpstreamOutlook};
-use crate::questions::question::{Question, Rule};
+use crate::questions::question::{Question, Rule, zone_of};
 
 impl Resolver {
     /// The outcome of a miss if it came now.
@@ -20,7 +20,7 @@ impl Resolver {
         let question = Question::of_key(key, seed).validating(self.validation.is_on());
         let question = question.under(rule, seed);
         let group = peers.group_of(question.zone());
-        let is_asked_alike = |key: Key<'_>| peers.group_of(question.zone_of(key)) == group;
+        let is_asked_alike = |key: Key<'_>| peers.group_of(zone_of(key)) == group;
         let standing = answers.store.writer.standing(question.hash(), now.seconds);
         let upstream = |number: u8| {
             let number = usize::from(number);

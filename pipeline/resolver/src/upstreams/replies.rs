@@ -100,6 +100,10 @@ impl Upstreams {
                         count(&counters.no_answer);
                         return Err(refusal(reply));
                     }
+                    Err(Unusable::TooManyAliases) => {
+                        count(&counters.no_answer);
+                        return Err(TryFailure::Refused(Some(ExtendedError::INVALID_DATA)));
+                    }
                     Err(Unusable::Malformed | Unusable::OtherQuestion) => {
                         count(&counters.malformed);
                         return Err(TryFailure::NeedsTcp);

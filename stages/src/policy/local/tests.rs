@@ -42,8 +42,11 @@ impl Served {
     /// is not ours.
     fn ask(&self, name: &str, qtype: u16) -> Option<(Rcode, Vec<u16>)> {
         let name = name_of(name);
-        let number = self.local.find(&name, &self.filter.candidates(&name), qtype)?;
-        let entry = self.entries.get(number).unwrap();
+        let found = self.local.find(&name, &self.filter.candidates(&name), qtype)?;
+        if found.is_above {
+            return None;
+        }
+        let entry = self.entries.get(found.entry).unwrap();
         let head = entry.head();
         assert_eq!((head.learnt, head.expires, head.ttl_count), (0, u32::MAX, 0));
         assert_eq!(head.flags & !Head::LEADS_ON, Head::AUTHORITATIVE);
@@ -76,7 +79,7 @@ fn each_type_of_a_name_has_its_answer_and_other_types_have_none() {
     ]);
     assert_eq!(local.types("a.example.", 1), Some(vec![1, 1]));
     assert_eq!(local.types("A.Example.", 28), Some(vec![28]));
-    assert_eq!(local.types("a.example.", 16), Some(vec![]));
+    assert_eq!(local.types("a.example.", 16), Some(vec![6]));
     assert_eq!(local.types("b.example.", 16), Some(vec![16]));
     assert_eq!(local.types("c.example.", 1), None);
     assert_eq!(local.types("x.a.example.", 1), None);
@@ -93,7 +96,7 @@ fn any_is_answered_with_the_first_records_of_the_file() {
     ]);
     assert_eq!(local.types("a.example.", rtype::ANY), Some(vec![28]));
     assert_eq!(local.types("w.example.", rtype::ANY), Some(vec![5]));
-    assert_eq!(local.types("y.a.example.", rtype::ANY), Some(vec![]));
+    assert_eq!(local.types("y.a.example.", rtype::ANY), Some(vec![6]));
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn aliases_answer_every_type_with_at_least_themselves() {
 #[test]
 fn a_name_between_local_names_exists_without_records() {
     let local = local(&[address("lan."), address("a.b.lan.")]);
-    assert_eq!(local.types("b.lan.", 1), Some(vec![]));
+    assert_eq!(local.types("b.lan.", 1), Some(vec![6]));
     assert_eq!(local.types(".", 1), None);
 }
 
@@ -160,7 +163,7 @@ fn wildcards_answer_for_what_does_not_exist() {
 fn a_wildcard_needs_no_zone() {
     let local = local(&[address("*.dev.lan."), address("x.dev.lan.")]);
     assert_eq!(local.types("a.dev.lan.", 1), Some(vec![1]));
-    assert_eq!(local.types("a.b.dev.lan.", 28), Some(vec![]));
+    assert_eq!(local.types("a.b.dev.lan.", 28), Some(vec![6]));
     assert_eq!(local.types("dev.lan.", 1), None, "a wildcard is not about the name above it");
     assert_eq!(local.types("a.x.dev.lan.", 1), None, "x exists and has no wildcard");
 }

@@ -7,8 +7,9 @@ use super::{RuleDecision, Ruleset, policy_verdict};
 use crate::answer::LocalRef;
 use crate::cache::{Entry, Head, Key, NameBuffer};
 use crate::policy::filter::Candidates;
+use crate::policy::rebinding::Cleaned;
 use crate::policy::rpz::{Action, PolicyZone, WholeName, alias_targets};
-use crate::wire::dns::rtype;
+use crate::wire::dns::{Rcode, rtype};
 
 /// Aliases of one answer that are looked at.
 const MAX_ALIASES: usize = 16;
@@ -85,14 +86,33 @@ impl Ruleset {
         }
         match self.verdict_on_answer(key, candidates, message, end) {
             // No answer is judged by a zone that is not here.
-            RuleDecision::Pass | RuleDecision::NotReady => entry,
-            RuleDecision::Truncated => entry.only_over_streams(),
-            RuleDecision::Rcode(rcode) => entry.without_records(key, rcode, 0),
+            RuleDecision::Pass | RuleDecision::NotReady => self.cleaned(entry, key),
+            RuleDecision::Truncated => self.cleaned(entry, key).only_over_streams(),
+            RuleDecision::Rcode(rcode) => self.denied(&entry, key, rcode),
             RuleDecision::Drop => entry.without_records(key, Head::SILENT, 0),
             RuleDecision::Entry(number) => match self.entry_of(number) {
                 Some(local) => entry.with_records_of(key, local),
                 None => entry,
             },
+        }
+    }
+
+    /// An answer without addresses that its name must not lead to.
+    fn cleaned(&self, entry: Entry, key: Key<'_>) -> Entry {
+        if self.read.rebindings.are_none() {
+            return entry;
+        }
+        match self.read.rebindings.cleaned(entry, key, self.dns64(key.scope())) {
+            Cleaned::Rest(entry) => entry,
+            Cleaned::Nothing(entry, rcode) => self.denied(&entry, key, rcode),
+        }
+    }
+
+    /// This rcode in the place of an answer, for as long as that.
+    fn denied(&self, entry: &Entry, key: Key<'_>, rcode: Rcode) -> Entry {
+        match self.denial_of(rcode) {
+            Some(denial) => entry.with_records_of(key, denial),
+            None => entry.without_records(key, rcode, 0),
         }
     }
 
@@ -182,6 +202,8 @@ impl Ruleset {
         let has_names = self.runtime.is_some()
             || !self.read.policies.is_empty()
             || self.read.blocked.names.len() > 0;
-        answers > 1 && has_names || self.read.policies.iter().any(PolicyZone::has_responses)
+        answers > 1 && has_names
+            || answers > 0 && !self.read.rebindings.are_none()
+            || self.read.policies.iter().any(PolicyZone::has_responses)
     }
 }

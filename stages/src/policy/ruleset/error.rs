@@ -32,6 +32,9 @@ pub enum RulesetError {
     /// A name of a redirection is none.
     #[error("redirect: {0}")]
     Redirect(NameError),
+    /// A name that is excepted from a rule about rebinding is none.
+    #[error("rebinding.except: {0}")]
+    Rebinding(NameError),
     /// A forwarded zone is no name.
     #[error("forward.zone: {0}")]
     Forward(NameError),

@@ -14,11 +14,12 @@ use crate::policy::lists::{CANARY, FIRST_LIST, Lists};
 use crate::policy::local::{Entries, Local};
 use crate::policy::names::Listing;
 use crate::policy::reasons::Reasons;
+use crate::policy::rebinding::Rebindings;
 use crate::policy::redirect::{EXCEPT, ONLY, Redirect, Redirects};
 use crate::policy::rpz::{PolicyZone, Skipped};
 use crate::policy::sources::LocalSources;
 use crate::policy::zone::Reply;
-use crate::wire::dns::rtype;
+use crate::wire::dns::{Rcode, rtype};
 use crate::wire::name::Seed;
 
 /// A digest of the sources of a ruleset, for people.
@@ -86,6 +87,9 @@ impl Ruleset {
         let reasons = Reasons::of(config);
         let blocked = read_lists(config, &mut digest)?.build(seed);
         let mut entries = Entries::new(seed);
+        let denials =
+            [Rcode::NXDOMAIN, Rcode::NOERROR].map(|rcode| entries.add(&Reply::denial(rcode), 0));
+        let [nxdomain, nodata] = denials;
         let null = [(rtype::A, 4), (rtype::AAAA, 16)]
             .map(|(rtype, len)| entries.add(&Reply::of(rtype, NULL_TTL, &vec![0; len]), 0));
         let [a, aaaa] = null;
@@ -128,6 +132,8 @@ impl Ruleset {
             blocked,
             entries,
             null: [a?, aaaa?],
+            denials: [nxdomain?, nodata?],
+            rebindings: Rebindings::of(config, seed).map_err(RulesetError::Rebinding)?,
         };
         Ok((Self { generation, runtime: None, read: Arc::new(read) }, digest))
     }

@@ -196,6 +196,40 @@ fn a_new_round_begins_when_all_of_the_last_have_come_to_something() {
     assert_eq!([plan.next(), plan.next()], [Next::Try(udp(0)), Next::Try(udp(1))]);
 }
 
+/// A send that fails at once, as without a route, is no reason to wait for seconds.
+#[test]
+fn without_a_network_the_plan_gives_up_soon() {
+    for upstreams in 1..=2 {
+        let mut plan = Plan::new((0..upstreams).collect());
+        let (mut tries, mut paused) = (0, Duration::ZERO);
+        loop {
+            match plan.next() {
+                Next::Try(attempt) => {
+                    tries += 1;
+                    plan.learn(attempt, TryFailure::Unreachable);
+                }
+                Next::Pause(pause) => paused += pause,
+                Next::Wait => panic!("there is nothing to wait for"),
+                Next::GiveUp => break,
+            }
+        }
+        assert_eq!((tries, paused), (4 * u32::from(upstreams), 7 * FIRST_PAUSE));
+    }
+    // Whoever was reached once is given the time it takes.
+    let mut plan = Plan::new([0].into_iter().collect());
+    fails(&mut plan, udp(0), TryFailure::Silent);
+    let mut paused = Duration::ZERO;
+    loop {
+        match plan.next() {
+            Next::Try(attempt) => plan.learn(attempt, TryFailure::Unreachable),
+            Next::Pause(pause) => paused += pause,
+            Next::Wait => panic!("there is nothing to wait for"),
+            Next::GiveUp => break,
+        }
+    }
+    assert!(paused > Duration::from_secs(1), "{paused:?}");
+}
+
 #[test]
 fn a_second_one_is_asked_if_the_first_takes_long_and_only_then() {
     let usual = Duration::from_millis(9);
