@@ -74,6 +74,8 @@ LABS=(cargo test --profile checked -p pmdns -p pmdns-bench --test lab)
 
 labs() {
     "${LABS[@]}" --no-run
+    # Zone files beside named-checkzone.
+    cargo test --profile checked -p pmdns-config --test zones -- --ignored
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
     as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: --skip console:: --skip api_schema::
 }

@@ -27,6 +27,7 @@ mod nearest;
 mod pin;
 mod placement;
 mod prefix;
+mod presentation;
 mod problem;
 mod reserved;
 mod running;

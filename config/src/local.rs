@@ -1,14 +1,9 @@
 //! Local records: written as in a zone file, kept in wire format.
 
-use domain::base::iana::Rtype;
-use domain::base::rdata::{ComposeRecordData as _, ParseAnyRecordData as _};
-use domain::base::{Name, Ttl};
-use domain::dep::octseq::Parser;
-use domain::rdata::AllRecordData;
-use domain::zonefile::inplace::{Entry, Zonefile};
 use serde::Deserialize;
 
 use crate::name::{NameError, wire_name};
+use crate::presentation::{self, Entries, is_meta, read_data};
 
 /// `[[local]]`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -45,7 +40,7 @@ impl LocalRecord {
         let wire = wire_name(name).map_err(|error| fail(error.into()))?;
         let known = record_type(rtype).map_err(fail)?;
         let data = record_data(known, data).map_err(fail)?;
-        Ok(Self { name: wire, rtype: known.to_int(), ttl, data })
+        Ok(Self { name: wire, rtype: known, ttl, data })
     }
 }
 
@@ -92,7 +87,7 @@ pub enum LocalProblem {
         data: String,
         /// The record type.
         rtype: String,
-        /// What the zone-file scanner says.
+        /// What is wrong with it.
         why: String,
     },
 }
@@ -125,57 +120,34 @@ impl TryFrom<Written> for Local {
 
 /// The number of the record type that `text` names: a mnemonic, or TYPE and a number (RFC 3597).
 pub fn type_number(text: &str) -> Option<u16> {
-    text.parse::<Rtype>().ok().map(Rtype::to_int)
+    presentation::type_number(text)
 }
 
 /// The name of the record type with this number.
 pub fn type_name(number: u16) -> String {
-    Rtype::from_int(number).to_string()
+    presentation::type_name(number)
 }
 
 /// The type that `text` names; types that only queries have are refused.
-fn record_type(text: &str) -> Result<Rtype, LocalProblem> {
-    let rtype: Rtype = text.parse().map_err(|_| LocalProblem::UnknownType(text.to_owned()))?;
-    match is_meta_type(rtype) {
+fn record_type(text: &str) -> Result<u16, LocalProblem> {
+    let rtype = type_number(text).ok_or_else(|| LocalProblem::UnknownType(text.to_owned()))?;
+    match is_meta(rtype) {
         true => Err(LocalProblem::MetaType(text.to_owned())),
         false => Ok(rtype),
     }
 }
 
-/// Whether a type exists in queries only (RFC 6895 section 3.1): 0 is reserved, OPT and 128 to 255 are
-/// meta-types or query types.
-pub(crate) fn is_meta_type(rtype: Rtype) -> bool {
-    matches!(rtype.to_int(), 0 | 41 | 128..=255)
-}
-
 /// `data` read as a zone file has it behind `rtype`, in wire format.
 ///
-/// Only the data is the operator's text. Owner, TTL, class and type of the scanned line are ours,
-/// so the other keys cannot change how the line is read.
-fn record_data(rtype: Rtype, data: &str) -> Result<Box<[u8]>, LocalProblem> {
+/// Only the data is the operator's text, so the other keys cannot change how it is read.
+fn record_data(rtype: u16, data: &str) -> Result<Box<[u8]>, LocalProblem> {
     check_one_line(data)?;
     let fail =
-        |why: String| LocalProblem::Data { data: data.to_owned(), rtype: rtype.to_string(), why };
-    let line = format!(". {} IN {rtype} {data}\n", Ttl::ZERO.as_secs());
-    let mut zone = Zonefile::from(line.as_str());
-    zone.set_origin(Name::root_bytes());
-    let record = match zone.next_entry() {
-        Ok(Some(Entry::Record(record))) => record,
-        Ok(_) => return Err(fail("there is no record".into())),
-        Err(error) => return Err(fail(without_position(&error.to_string()))),
-    };
-    if !matches!(zone.next_entry(), Ok(None)) {
-        return Err(fail("it is more than one record".into()));
-    }
-    let mut wire = Vec::new();
-    record.data().compose_rdata(&mut wire).map_err(|_| fail("it is too long".into()))?;
-    if wire.len() > usize::from(u16::MAX) {
-        return Err(fail("it is longer than 65535 bytes".into()));
-    }
-    if !reads_back(rtype, &wire) {
-        return Err(fail("a record of this type cannot have these bytes".into()));
-    }
-    Ok(wire.into_boxed_slice())
+        |why: String| LocalProblem::Data { data: data.to_owned(), rtype: type_name(rtype), why };
+    let mut entries = Entries::new(data.as_bytes());
+    let words = entries.next().map_err(|(_, why)| fail(why))?.map(|entry| entry.words());
+    let data = read_data(rtype, words.unwrap_or_default(), None).map_err(|(_, why)| fail(why))?;
+    Ok(data.into_boxed_slice())
 }
 
 /// Refuses text that would end the line early, or lose its tail to a comment.
@@ -195,32 +167,11 @@ fn check_one_line(data: &str) -> Result<(), LocalProblem> {
             }
             '"' => quoted = !quoted,
             ';' if !quoted => return Err(LocalProblem::Comment),
-            // domain 0.12.3 panics at a TXT record whose parenthesis is not closed.
             '(' | ')' if !quoted => return Err(LocalProblem::Parenthesis),
             _ => {}
         }
     }
     if quoted { Err(LocalProblem::OpenQuote) } else { Ok(()) }
-}
-
-/// Whether `wire` is what a record of that type has. Only data given as `\# length hex` (RFC 3597
-/// section 5) can fail: its bytes have not been looked at yet.
-pub(crate) fn reads_back(rtype: Rtype, wire: &[u8]) -> bool {
-    let mut parser = Parser::from_ref(wire);
-    let Ok(data) =
-        AllRecordData::<_, domain::base::ParsedName<_>>::parse_any_rdata(rtype, &mut parser)
-    else {
-        return false;
-    };
-    let mut again = Vec::new();
-    // Bytes left over, and names that are compressed, do not come back as they went in.
-    data.compose_rdata(&mut again).is_ok() && again == wire
-}
-
-/// A scanner error without its `line:column:`, which speak of a line the operator never wrote.
-fn without_position(text: &str) -> String {
-    let is_position = |c: char| c.is_ascii_digit() || c == ':' || c == ' ';
-    text.trim_start_matches(is_position).to_owned()
 }
 
 #[cfg(test)]
@@ -270,16 +221,16 @@ mod tests {
     #[test]
     fn generic_data_must_suit_a_known_type() {
         let text = mistake("a.example", "A", "\\# 3 c00002");
-        assert!(text.contains("cannot have these bytes"), "{text}");
+        assert!(text.contains("cannot have this data"), "{text}");
         let text = mistake("a.example", "A", "\\# 5 c000020100");
-        assert!(text.contains("cannot have these bytes"), "{text}");
+        assert!(text.contains("cannot have this data"), "{text}");
         // A compression pointer to itself, and one to a zero byte of the data, which parses.
         for text in ["\\# 4 0000c002", "\\# 4 0000c000"] {
             let text = mistake("a.example", "MX", text);
-            assert!(text.contains("cannot have these bytes"), "{text}");
+            assert!(text.contains("cannot have this data"), "{text}");
         }
         let text = mistake("a.example", "TYPE65280", "\\# 3 0102");
-        assert!(text.contains("incorrect length"), "{text}");
+        assert!(text.contains("there are 2 bytes, but the length says 3"), "{text}");
     }
 
     #[test]

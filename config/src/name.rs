@@ -2,6 +2,8 @@
 
 use domain::base::Name;
 
+use crate::presentation::name_of;
+
 /// The longest text of a name: 253 characters, each of which may be written `\DDD`.
 const MAX_TEXT: usize = 4 * 254;
 
@@ -60,9 +62,8 @@ pub fn wire_name(text: &str) -> Result<Box<[u8]>, NameError> {
         let (name, code) = (text.to_owned(), u32::from(character));
         return Err(NameError::Character { name, character, code });
     }
-    let name = Name::<Vec<u8>>::from_chars(text.chars())
-        .map_err(|error| NameError::Malformed { name: text.to_owned(), why: error.to_string() })?;
-    let mut wire = name.into_octets();
+    let mut wire = name_of(text.as_bytes())
+        .map_err(|why| NameError::Malformed { name: text.to_owned(), why })?;
     // Length octets are at most 63 and thus no letters: lowering the whole image is safe.
     wire.make_ascii_lowercase();
     Ok(wire.into_boxed_slice())

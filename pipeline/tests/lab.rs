@@ -133,3 +133,5 @@ mod upstreams;
 mod views;
 #[path = "lab/virtio.rs"]
 mod virtio;
+#[path = "lab/zone_files.rs"]
+mod zone_files;

@@ -20,7 +20,7 @@ pub fn read_anchors(path: &Path) -> Result<Vec<LocalRecord>, FileError> {
         return Err(whole("has no record; write the DS or DNSKEY records to trust".to_owned()));
     }
     if let Some(other) = records.iter().find(|record| !ALLOWED.contains(&record.rtype)) {
-        let rtype = domain::base::Rtype::from_int(other.rtype);
+        let rtype = crate::type_name(other.rtype);
         return Err(whole(format!(
             "has a record of type {rtype}; a trust anchor is a DS or a DNSKEY record"
         )));

@@ -3,7 +3,8 @@
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
-use super::list::{Scope, lines_from};
+use super::list::lines_from;
+use super::list_line::Scope;
 use super::zone::{bytes_of, each_record};
 use super::{FileError, open};
 use crate::limits::MAX_LIST_BYTES;
@@ -13,7 +14,7 @@ use crate::settings::ListFormat;
 const SOA: u16 = 6;
 
 /// Finds the rule of a list that decides about `name`, which is in wire format and lower case, and its line. An exception
-/// comes before all others, then the longest listed name, then the rule for the name alone.
+/// comes before all others of its importance, then the longest listed name, then the rule for the name alone.
 ///
 /// # Errors
 ///
@@ -26,7 +27,8 @@ pub fn find_in_list(
     let reader = BufReader::with_capacity(1 << 16, open(path)?.take(MAX_LIST_BYTES));
     let mut best: Option<FoundRule> = None;
     lines_from(reader, path, format, |line, listed| {
-        let found = FoundRule { line, scope: listed.scope, name: listed.name.into() };
+        let (scope, is_important) = (listed.scope, listed.is_important);
+        let found = FoundRule { line, scope, is_important, name: listed.name.into() };
         if found.is_about(name) && best.as_ref().is_none_or(|best| found.rank() > best.rank()) {
             best = Some(found);
         }
@@ -61,12 +63,13 @@ pub fn find_in_policy_zone(
         }) else {
             return;
         };
-        let found = FoundRule { line: 0, scope, name: [owner, &[0]].concat().into() };
+        let name = [owner, &[0]].concat().into();
+        let found = FoundRule { line: 0, scope, is_important: false, name };
         // A wildcard stands for the names below its parent only.
         let is_about =
             found.is_about(name) && (scope == Scope::Exact || found.name.len() < name.len());
         if is_about && best.as_ref().is_none_or(|best| found.rank() > best.rank()) {
-            best = Some(FoundRule { line: line(), ..found });
+            best = Some(FoundRule { line, ..found });
         }
     })?;
     Ok(best)
@@ -84,6 +87,8 @@ pub struct FoundRule {
     pub line: u64,
     /// Its scope.
     pub scope: Scope,
+    /// Whether it comes before all that is not.
+    pub is_important: bool,
     /// The listed name.
     pub name: Box<[u8]>,
 }
@@ -92,14 +97,15 @@ impl FoundRule {
     /// Whether it says anything of `name`.
     fn is_about(&self, name: &[u8]) -> bool {
         match self.scope {
-            Scope::Exact => *self.name == *name,
+            Scope::Exact | Scope::ExceptExact => *self.name == *name,
             Scope::Below | Scope::Except => is_below(name, &self.name),
         }
     }
 
     /// Of two rules that say something of a name, the one of the higher rank decides. Of equal ones the first does.
     pub fn rank(&self) -> impl Ord + use<> {
-        (self.scope == Scope::Except, self.name.len(), self.scope == Scope::Exact)
+        let is_exact = !self.scope.is_about_names_below();
+        (self.is_important, self.scope.is_exception(), self.name.len(), is_exact)
     }
 }
 
@@ -122,7 +128,7 @@ mod tests {
     #[test]
     fn the_rule_that_decides_is_found_with_its_line() {
         let file = std::env::temp_dir().join(format!("pmdns-find-{}", std::process::id()));
-        let lines = "# ads\nexample\nads.example\n0.0.0.0 x.ads.example\nx.ads.example\n@@||good.example^\nbadexample";
+        let lines = "# ads\nexample.\nads.example\n0.0.0.0 x.ads.example\nx.ads.example\n@@||good.example^\nbadexample";
         std::fs::write(&file, lines).unwrap();
         let find = |name: &str| {
             let found = find_in_list(&file, ListFormat::Auto, &wire_name(name).unwrap()).unwrap();

@@ -5,53 +5,12 @@
 //! first of them is told.
 
 use std::io::{BufRead, BufReader, Read as _};
-use std::net::IpAddr;
 use std::path::Path;
 
+use super::list_line::{LeftOut, Listed, read_line};
 use super::{FileError, open};
 use crate::limits::{MAX_LIST_BYTES, MAX_LIST_LINE};
-use crate::name::wire_name;
-use crate::narrow::to_u8;
 use crate::settings::ListFormat;
-
-/// Names that every hosts file has, and that are not meant to be blocked.
-const HOST_ITSELF: [&str; 11] = [
-    "localhost",
-    "localhost.localdomain",
-    "local",
-    "broadcasthost",
-    "ip6-localhost",
-    "ip6-loopback",
-    "ip6-localnet",
-    "ip6-mcastprefix",
-    "ip6-allnodes",
-    "ip6-allrouters",
-    "ip6-allhosts",
-];
-
-/// The longest name in wire format (RFC 1035 section 3.1), and the longest label.
-const MAX_NAME: usize = 255;
-const MAX_LABEL: usize = 63;
-
-/// The rule of a line about a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The name alone is blocked.
-    Exact,
-    /// The name and everything below it is blocked.
-    Below,
-    /// The name and everything below it is not blocked, whatever other lines and lists say.
-    Except,
-}
-
-/// A name of a block list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed<'n> {
-    /// In wire format, lower case.
-    pub name: &'n [u8],
-    /// Its scope.
-    pub scope: Scope,
-}
 
 /// The content of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,8 +19,34 @@ pub struct ListSummary {
     pub names: u64,
     /// Lines that say nothing we understand.
     pub unknown: u64,
-    /// The first such line and its number.
+    /// How many of them are of each kind, in the order of [`LeftOut`].
+    pub kinds: [u64; LeftOut::ALL.len()],
+    /// The first such line and its number; the first of the exceptions, if some are among them.
     pub first_unknown: Option<(u64, String)>,
+}
+
+impl ListSummary {
+    /// Notes a line that says nothing we understand.
+    fn leave_out(&mut self, line: u64, bytes: &[u8]) {
+        let kind = LeftOut::of(&String::from_utf8_lossy(bytes));
+        let count = &mut self.kinds[kind as usize];
+        let is_first = self.unknown == 0 || kind == LeftOut::Exception && *count == 0;
+        *count += 1;
+        self.unknown += 1;
+        if is_first {
+            self.first_unknown = Some((line, shown(bytes)));
+        }
+    }
+
+    /// How many lines of each kind say nothing we understand, for people: `2 exceptions, 1 rule with options`.
+    pub fn kinds_left_out(&self) -> String {
+        let counts = LeftOut::ALL.iter().zip(&self.kinds).filter(|(_, count)| **count > 0);
+        let told = counts.map(|((_, one, many), count)| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Reads a block list and hands each of its names to `take`, which says whether there is room for more.
@@ -122,8 +107,7 @@ pub(super) fn lines_from(
             return Err(FileError::Line { file: path.to_owned(), line, problem });
         }
         if !known {
-            summary.unknown += 1;
-            summary.first_unknown.get_or_insert_with(|| (line, shown(&bytes)));
+            summary.leave_out(line, &bytes);
         }
     }
     match &summary.first_unknown {
@@ -142,210 +126,9 @@ fn shown(bytes: &[u8]) -> String {
     text.trim().escape_debug().to_string()
 }
 
-/// Hands on what one line says; `false`: nothing that we understand.
-fn read_line(text: &str, format: ListFormat, take: &mut impl FnMut(Listed<'_>)) -> bool {
-    let text = text.trim_start_matches('\u{feff}').trim();
-    let allowed = |this| format == this || format == ListFormat::Auto;
-    // Comments of all three, and the header of an ad blocker's list.
-    if text.is_empty() || text.starts_with(['#', '!']) || is_header(text) {
-        return true;
-    }
-    if let Some((scope, name)) = adblock(text) {
-        return allowed(ListFormat::Adblock) && hand_on(name, scope, take);
-    }
-    let text = without_comment(text);
-    let mut words = text.split_ascii_whitespace();
-    match (words.next(), words.next()) {
-        (Some(address), Some(name)) => {
-            let Ok(address) = address.parse::<IpAddr>() else { return false };
-            let names = std::iter::once(name).chain(words);
-            allowed(ListFormat::Hosts)
-                && (address.is_loopback() || address.is_unspecified())
-                && names.map(|name| host(name, take)).filter(|known| !known).count() == 0
-        }
-        (Some(name), None) => {
-            let name = name.strip_prefix("*.").unwrap_or(name);
-            allowed(ListFormat::Domains) && hand_on(name, Scope::Below, take)
-        }
-        (None, _) => false,
-    }
-}
-
-/// The text before a comment, which begins with a `#` behind a blank.
-fn without_comment(text: &str) -> &str {
-    let comment = text.match_indices('#').find(|(at, _)| text[..*at].ends_with([' ', '\t']));
-    comment.map_or(text, |(at, _)| text[..at].trim_end())
-}
-
-/// `[Adblock Plus 2.0]`, the first line of an ad blocker's list.
-fn is_header(text: &str) -> bool {
-    text.starts_with('[') && text.ends_with(']')
-}
-
-/// The name of a rule like `||name^`. A rule with options is about some requests only, and no rule for us.
-fn adblock(text: &str) -> Option<(Scope, &str)> {
-    let (scope, rule) = match text.strip_prefix("@@") {
-        Some(rule) => (Scope::Except, rule),
-        None => (Scope::Below, text),
-    };
-    let name = rule.strip_prefix("||")?.strip_suffix('^')?;
-    Some((scope, name.strip_prefix("*.").unwrap_or(name)))
-}
-
-/// A name of a hosts file.
-fn host(name: &str, take: &mut impl FnMut(Listed<'_>)) -> bool {
-    let is_itself = HOST_ITSELF.iter().any(|itself| itself.eq_ignore_ascii_case(name));
-    is_itself || name.parse::<IpAddr>().is_ok() || hand_on(name, Scope::Exact, take)
-}
-
-/// Hands on the name that `text` is; `false`: it is none. A number alone, or an address, is none either: a
-/// list of names never means them.
-fn hand_on(text: &str, scope: Scope, take: &mut impl FnMut(Listed<'_>)) -> bool {
-    let mut plain = [0; MAX_NAME];
-    if let Some(len) = plain_name(text, &mut plain) {
-        if text.parse::<IpAddr>().is_ok() {
-            return false;
-        }
-        take(Listed { name: &plain[..len], scope });
-        return true;
-    }
-    let escaped = text.contains('\\').then(|| wire_name(text));
-    match escaped {
-        Some(Ok(name)) => {
-            take(Listed { name: &name, scope });
-            true
-        }
-        _ => false,
-    }
-}
-
-/// Writes a name without escapes to `wire`, which is what nearly every line of a long list has, and gives its
-/// length. `None`: it is not a name of that kind.
-fn plain_name(text: &str, wire: &mut [u8; MAX_NAME]) -> Option<usize> {
-    let text = text.strip_suffix('.').unwrap_or(text);
-    let (mut at, mut label) = (1, 0);
-    for byte in text.bytes() {
-        if byte == b'.' {
-            *wire.get_mut(label)? = label_len(label, at)?;
-            label = at;
-        } else if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
-            *wire.get_mut(at)? = byte.to_ascii_lowercase();
-        } else {
-            return None;
-        }
-        at += 1;
-    }
-    *wire.get_mut(label)? = label_len(label, at)?;
-    *wire.get_mut(at)? = 0;
-    Some(at + 1)
-}
-
-/// The length of the label between its length byte and `end`, if a label can be as long.
-fn label_len(start: usize, end: usize) -> Option<u8> {
-    let len = end - start - 1;
-    (1..=MAX_LABEL).contains(&len).then(|| to_u8(len))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::readable;
-
-    /// What a line says, as `scope name` for each name; `None`: nothing we understand.
-    fn line(text: &str, format: ListFormat) -> Option<Vec<String>> {
-        let mut found = Vec::new();
-        let mut take = |listed: Listed<'_>| {
-            found.push(format!("{:?} {}", listed.scope, readable(listed.name)));
-        };
-        read_line(text, format, &mut take).then_some(found)
-    }
-
-    fn auto(text: &str) -> Option<Vec<String>> {
-        line(text, ListFormat::Auto)
-    }
-
-    fn says(texts: &[&str]) -> Option<Vec<String>> {
-        Some(texts.iter().map(|text| (*text).to_owned()).collect())
-    }
-
-    #[test]
-    fn every_kind_of_line_is_known_by_its_look() {
-        assert_eq!(auto("0.0.0.0 Ads.example"), says(&["Exact ads.example"]));
-        assert_eq!(
-            auto("127.0.0.1\ta.example b.example # both"),
-            says(&["Exact a.example", "Exact b.example"])
-        );
-        assert_eq!(auto(":: six.example"), says(&["Exact six.example"]));
-        assert_eq!(auto("ads.example."), says(&["Below ads.example"]));
-        assert_eq!(auto("*.ads.example"), says(&["Below ads.example"]));
-        assert_eq!(auto("  ads_1.example\r\n"), says(&["Below ads_1.example"]));
-        assert_eq!(auto("||ads.example^"), says(&["Below ads.example"]));
-        assert_eq!(auto("@@||good.example^"), says(&["Except good.example"]));
-        assert_eq!(auto("a\\.b.example"), says(&["Below a\\.b.example"]));
-    }
-
-    #[test]
-    fn comments_and_the_host_itself_are_no_rules() {
-        for text in [
-            "",
-            "# a comment",
-            "! a comment",
-            "[Adblock Plus 2.0]",
-            "127.0.0.1 localhost",
-            "::1 ip6-localhost ip6-loopback",
-            "0.0.0.0 0.0.0.0",
-            "\u{feff}# first line",
-        ] {
-            assert_eq!(auto(text), says(&[]), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_whole_name_is_not_guessed_at() {
-        for text in [
-            "||ads.example^$third-party",
-            "||ads.example/banner",
-            "example##.ad",
-            "/ads[0-9]+/",
-            "192.0.2.1 printer.example",
-            "192.0.2.1",
-            "two words",
-            "a..example",
-            "||^",
-            "-",
-            "bücher.example",
-            "||a b^",
-            "|https://ads.example^",
-            &"a".repeat(64),
-        ] {
-            let known = auto(text);
-            assert!(known.is_none() || text == "-", "{text}: {known:?}");
-        }
-        assert_eq!(auto("-"), says(&["Below -"]), "odd, but a name");
-    }
-
-    #[test]
-    fn a_format_admits_its_own_lines_only() {
-        let lines = [
-            (ListFormat::Hosts, "0.0.0.0 a.example"),
-            (ListFormat::Domains, "a.example"),
-            (ListFormat::Adblock, "||a.example^"),
-        ];
-        for (format, _) in lines {
-            for (own, text) in lines {
-                assert_eq!(line(text, format).is_some(), own == format, "{format:?}: {text}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_longest_name_fits_and_a_longer_one_does_not() {
-        let label = "a".repeat(63);
-        let longest = format!("{label}.{label}.{label}.{}", "a".repeat(61));
-        assert!(auto(&longest).is_some());
-        assert!(auto(&format!("{longest}a")).is_none());
-        assert!(auto(&format!("{label}a.example")).is_none());
-    }
 
     /// Reads a file of this text and gives what was said of it, and the names.
     fn read(text: &str, room: usize) -> (Result<ListSummary, FileError>, usize) {
@@ -363,6 +146,17 @@ mod tests {
         let summary = summary.unwrap();
         assert_eq!((summary.names, summary.unknown, taken), (2, 2, 2));
         assert_eq!(summary.first_unknown, Some((2, "example##.ad".into())));
+        assert_eq!(summary.kinds_left_out(), "1 regular expression, 1 rule about pages");
+    }
+
+    #[test]
+    fn exceptions_that_are_left_out_are_told_first() {
+        let text = "a.example\n^ad\\.\n@@||b.example^$client=x\n||c^$dnstype=A\n@@/d/\n192.0.2.1\nhtml\n404\n";
+        let summary = read(text, 9).0.unwrap();
+        assert_eq!((summary.names, summary.unknown), (1, 7));
+        assert_eq!(summary.first_unknown, Some((3, "@@||b.example^$client=x".into())));
+        let kinds = "2 exceptions, 1 rule with options, 1 regular expression, 1 address, 2 others";
+        assert_eq!(summary.kinds_left_out(), kinds);
     }
 
     #[test]

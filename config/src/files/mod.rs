@@ -6,7 +6,7 @@ mod clients;
 mod find;
 mod kept;
 mod list;
-mod text;
+mod list_line;
 mod whole;
 mod zone;
 
@@ -19,7 +19,8 @@ pub use anchors::read_anchors;
 pub use clients::read_clients;
 pub use find::{FoundRule, find_in_list, find_in_policy_zone};
 pub use kept::keep_zone;
-pub use list::{ListSummary, Listed, Scope, list_from, read_list};
+pub use list::{ListSummary, list_from, read_list};
+pub use list_line::{LeftOut, Listed, Scope};
 pub use whole::{WholeFile, folder_of};
 pub use zone::{read_zone, received_record, zone_from};
 

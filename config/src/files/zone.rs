@@ -3,16 +3,15 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use domain::base::Record;
 use domain::base::iana::Class;
 use domain::base::name::ToName;
 use domain::base::rdata::{ComposeRecordData, RecordData};
-use domain::base::{Name, Record};
-use domain::zonefile::inplace::{Entry, ScannedRecord, Zonefile};
 
-use super::text::prepare;
 use super::{FileError, open};
 use crate::limits::{MAX_LIST_BYTES, MAX_TTL};
-use crate::local::{LocalRecord, is_meta_type, reads_back};
+use crate::local::LocalRecord;
+use crate::presentation::{MAX_DATA, Zone, ZoneRecord, is_meta, name_of, suits, type_name};
 
 /// The records of a zone file, in its order. Names without a trailing dot are below `origin`.
 ///
@@ -47,64 +46,25 @@ pub fn zone_from(
     Ok(records)
 }
 
-/// Gives each record of a zone, and what tells the line that it ends at.
+/// Gives each record of a zone, and the line that it ends at.
 pub(super) fn each_record(
     bytes: &[u8],
     path: &Path,
     origin: Option<&str>,
-    mut take: impl FnMut(LocalRecord, &dyn Fn() -> u64),
+    mut take: impl FnMut(LocalRecord, u64),
 ) -> Result<(), FileError> {
-    let at_line = |line, problem| FileError::Line { file: path.to_owned(), line, problem };
-    let bytes = &*prepare(bytes).map_err(|(line, problem)| at_line(line, problem.to_owned()))?;
-    let mut zone = Zonefile::with_capacity(bytes.len() + 1);
-    zone.extend_from_slice(bytes);
-    // domain 0.12.3 panics at a quoted text that is the file's end.
-    zone.extend_from_slice(b"\n");
-    zone.set_default_class(Class::IN);
-    let whole = |problem| FileError::Whole { file: path.to_owned(), problem };
-    set_origin(&mut zone, origin).map_err(whole)?;
-    loop {
-        let line = |zone: &Zonefile| line_at(bytes, zone.current_offset());
-        match zone.next_entry() {
-            Ok(None) => return Ok(()),
-            Ok(Some(Entry::Record(scanned))) => match record(&scanned) {
-                Ok(record) => take(record, &|| line(&zone)),
-                Err(problem) => return Err(at_line(line(&zone), problem)),
-            },
-            Ok(Some(Entry::Include { .. })) => {
-                let problem = "$INCLUDE is not followed; put the file's records here, or name it in a \
-                               [[zone]] of its own";
-                return Err(at_line(line(&zone), problem.to_owned()));
-            }
-            Err(error) => {
-                let (line, problem) = without_position(&error.to_string());
-                return Err(at_line(line, problem));
-            }
-        }
+    let origin = name_of(origin.unwrap_or(".").as_bytes()).map_err(|problem| {
+        let origin = origin.unwrap_or_default();
+        let problem = format!("`{origin}` is no domain name to be its origin: {problem}");
+        FileError::Whole { file: path.to_owned(), problem }
+    })?;
+    let at_line = |(line, problem)| FileError::Line { file: path.to_owned(), line, problem };
+    let mut zone = Zone::new(bytes, origin);
+    while let Some((record, line)) = zone.next().map_err(at_line)? {
+        let ZoneRecord { name, ttl, rtype, data } = record;
+        take(LocalRecord { name: name.into(), rtype, ttl, data: data.into() }, line);
     }
-}
-
-/// Tells the scanner what names are relative to.
-fn set_origin(zone: &mut Zonefile, origin: Option<&str>) -> Result<(), String> {
-    let is_no_name = |text| format!("`{text}` is no domain name to be its origin");
-    zone.set_origin(match origin {
-        None | Some(".") => Name::root_bytes(),
-        Some(text) => Name::bytes_from_str(text).map_err(|_| is_no_name(text))?,
-    });
     Ok(())
-}
-
-/// The line that the scanner has just read, whose end is at `offset`.
-fn line_at(bytes: &[u8], offset: usize) -> u64 {
-    let read = bytes.get(..offset.saturating_sub(1)).unwrap_or(bytes);
-    1 + read.iter().filter(|byte| **byte == b'\n').count() as u64
-}
-
-/// A scanned record, in wire format.
-fn record(scanned: &ScannedRecord) -> Result<LocalRecord, String> {
-    let mut data = Vec::new();
-    let composed = scanned.data().compose_rdata(&mut data).is_ok();
-    checked(scanned, composed.then_some(data))
 }
 
 /// A record of a message, in wire format. The names in its data are in lower case (RFC 4034 section 6.2),
@@ -126,12 +86,12 @@ fn checked<N: ToName, D: RecordData>(
     read: &Record<N, D>,
     data: Option<Vec<u8>>,
 ) -> Result<LocalRecord, String> {
-    let rtype = read.data().rtype();
+    let rtype = read.data().rtype().to_int();
     if read.class() != Class::IN {
         return Err(format!("the record is of class {}; only IN is served", read.class()));
     }
-    if is_meta_type(rtype) {
-        return Err(format!("type {rtype} cannot stand in a zone"));
+    if is_meta(rtype) {
+        return Err(format!("type {} cannot stand in a zone", type_name(rtype)));
     }
     let ttl = read.ttl().as_secs();
     if ttl > MAX_TTL {
@@ -140,22 +100,11 @@ fn checked<N: ToName, D: RecordData>(
     let mut name = Vec::new();
     read.owner().compose(&mut name).map_err(|_| "the name is too long".to_owned())?;
     name.make_ascii_lowercase();
-    let fits = |data: &Vec<u8>| data.len() <= usize::from(u16::MAX) && reads_back(rtype, data);
+    let fits = |data: &Vec<u8>| data.len() <= MAX_DATA && suits(rtype, data);
     let Some(data) = data.filter(fits) else {
-        return Err(format!("a record of type {rtype} cannot have this data"));
+        return Err(format!("a record of type {} cannot have this data", type_name(rtype)));
     };
-    Ok(LocalRecord { name: name.into(), rtype: rtype.to_int(), ttl, data: data.into() })
-}
-
-/// The scanner's `line:column: problem`, taken apart. Having read the last word of a line it stands at the start
-/// of the next.
-fn without_position(text: &str) -> (u64, String) {
-    let mut parts = text.splitn(3, ':');
-    let mut number = || parts.next().and_then(|part| part.trim().parse().ok()).unwrap_or(1);
-    let (line, column): (u64, u64) = (number(), number());
-    let problem = parts.next().unwrap_or(text).trim().to_owned();
-    let line = if column == 1 && line > 1 { line - 1 } else { line };
-    (line, problem)
+    Ok(LocalRecord { name: name.into(), rtype, ttl, data: data.into() })
 }
 
 #[cfg(test)]
@@ -235,48 +184,12 @@ b TYPE65280 \\# 2 0102
         let text = mistake("a CH A 192.0.2.1\n");
         assert!(text.starts_with("line 1: "), "{text}");
         let text = mistake("a A 192.0.2.1\nb A \\# 3 010203\n");
-        assert_eq!(text, "line 2: a record of type A cannot have this data");
+        assert_eq!(text, "line 2: data of type A: a record of type A cannot have this data");
         assert_eq!(
             mistake("a 4000w A 192.0.2.1\n"),
             "line 1: the TTL is 2419200000; allowed: 0 to 2147483647"
         );
         let text = mistake("a TYPE255 \\# 0\n");
         assert!(text.contains("cannot stand in a zone"), "{text}");
-    }
-
-    #[test]
-    fn what_is_not_closed_is_told_where_it_opens() {
-        assert_eq!(
-            mistake("a A 192.0.2.1\nb TXT ( x\ny\n"),
-            "line 2: a parenthesis is opened here and never closed"
-        );
-        assert_eq!(mistake("b TXT x )\n"), "line 1: a parenthesis is closed that was not opened");
-        assert_eq!(
-            mistake("b TXT ( x ( y ) )\n"),
-            "line 1: a parenthesis opens inside another one"
-        );
-        assert_eq!(
-            mistake("; \" (\nb TXT \"x\n"),
-            "line 2: a double quote is not closed on its line"
-        );
-        assert_eq!(mistake("b TXT \"x"), "line 1: a double quote is not closed");
-        assert_eq!(mistake("b TXT x\\"), "line 1: the line ends in the middle of an escape");
-    }
-
-    #[test]
-    fn no_text_makes_the_scanner_panic() {
-        let characters = [" ", "\"", "\\", "(", ")", "\n", ";", "$", "@", "a", "0", "A ", "TXT "];
-        let n = characters.len();
-        for number in 0..n.pow(4) {
-            let text: String = (0..4).map(|place| characters[number / n.pow(place) % n]).collect();
-            for start in ["", "a TXT ", "a IN 60 MX ", "$INCLUDE "] {
-                let text = format!("{start}{text}");
-                if let Ok(prepared) = prepare(text.as_bytes()) {
-                    let mut zone = Zonefile::from(&*prepared);
-                    zone.set_origin(Name::root_bytes());
-                    while let Ok(Some(_)) = zone.next_entry() {}
-                }
-            }
-        }
     }
 }

@@ -46,11 +46,16 @@ pub(crate) fn rule_of(
         ListNumber::Block => {
             let own = config.block.wire_names().unwrap_or_default();
             let own = suffixes(name).find(|suffix| own.iter().any(|own| **own == **suffix));
-            own.map(|name| FoundRule { line: 0, scope: Scope::Below, name: name.into() })
+            own.map(|name| FoundRule {
+                line: 0,
+                scope: Scope::Below,
+                is_important: false,
+                name: name.into(),
+            })
         }
         ListNumber::List(place) => config.blocklists.get(usize::from(place)).and_then(|list| {
             let found = find_in_list(&list.file, list.format, name);
-            found.ok().flatten().filter(|found| found.scope != Scope::Except)
+            found.ok().flatten().filter(|found| !found.scope.is_exception())
         }),
         ListNumber::Zone(_) if of_client => {
             return note(in_use, list, Some("a rule about the client"));
@@ -115,7 +120,7 @@ fn told(by: &str, since: u64) -> String {
     format!("{by} at {}Z", date(since))
 }
 
-fn report(file: String, FoundRule { line, scope, name }: &FoundRule) -> RuleReport {
+fn report(file: String, FoundRule { line, scope, name, .. }: &FoundRule) -> RuleReport {
     let below = if *scope == Scope::Below { " and all names below it" } else { "" };
     RuleReport {
         file: Some(file),

@@ -3,16 +3,19 @@
 //! The target's answer has names that point to its own question, so all names are written out before they stand
 //! behind another one.
 
-use pmdns_config::narrow::to_u16;
+use pmdns_config::narrow::{to_u8, to_u16};
 
 use super::entry::{Entry, Head};
 use super::key::Key;
 use super::lifetimes::Lifetimes;
 use super::reply::names_of;
 use crate::wire::dns::{HEADER_LEN, Rcode, flag, header, rtype};
-use crate::wire::name::MAX_NAME;
+use crate::wire::name::{MAX_NAME, equal};
 use crate::wire::record::{Record, Records, Section, take_labels};
 use crate::wire::{put16, put32};
+
+/// A compression pointer to the question (RFC 1035 section 4.1.4).
+const QUESTION: [u8; 2] = [0xc0, to_u8(HEADER_LEN)];
 
 /// The label of a wildcard (RFC 4592 section 2.1.1).
 const ASTERISK: &[u8] = b"\x01*";
@@ -45,12 +48,22 @@ impl Alias {
     pub fn of(entry: &Entry, qname: &[u8]) -> Result<Self, NoAlias> {
         let message = entry.message();
         let mut alias = Self { records: Vec::new(), count: 0, target: Vec::new() };
+        let mut is_made = false;
         for record in Records::new(&message).map_err(|_| NoAlias::Missing)?.map_while(Result::ok) {
             if record.section != Section::Answer {
                 break;
             }
             let mut target = Vec::new();
             expand(&message, record.data_at, &mut target).ok_or(NoAlias::Missing)?;
+            if record.rtype == rtype::DNAME {
+                alias.put_tree(&message, &record, &target, qname)?;
+                is_made = true;
+                continue;
+            }
+            // An answer that has been put together once has the alias already.
+            if std::mem::take(&mut is_made) && record.rtype == rtype::CNAME {
+                continue;
+            }
             if entry.head().is_template() {
                 target = filled_in(&target, qname)?;
             }
@@ -62,6 +75,45 @@ impl Alias {
             alias.target = target;
         }
         if alias.count == 0 { Err(NoAlias::Missing) } else { Ok(alias) }
+    }
+
+    /// Puts a DNAME record, whose owner is written out, and the alias that follows from it (RFC 6672 section 3.1).
+    fn put_tree(
+        &mut self,
+        message: &[u8],
+        record: &Record,
+        tree: &[u8],
+        qname: &[u8],
+    ) -> Result<(), NoAlias> {
+        let mut owner = Vec::new();
+        let fixed_at = expand(message, record.start, &mut owner).ok_or(NoAlias::Missing)?;
+        // Behind other aliases it is their target that stands below the owner.
+        let (name, shown) = match self.count {
+            0 => (qname, &QUESTION[..]),
+            _ => (&*self.target, &*self.target),
+        };
+        let labels = name.len().checked_sub(owner.len()).map(|len| name.split_at(len));
+        let (labels, _) = labels.filter(|(_, end)| equal(end, &owner)).ok_or(NoAlias::Missing)?;
+        let mut target = [labels, tree].concat();
+        if target.len() > MAX_NAME {
+            return Err(NoAlias::TooLong);
+        }
+        let times = message.get(fixed_at + 2..record.data_at - 2).ok_or(NoAlias::Missing)?;
+        let mut made = owner;
+        for (owner, rtype, target) in
+            [(&[][..], rtype::DNAME, tree), (shown, rtype::CNAME, &target)]
+        {
+            made.extend(owner);
+            made.extend(rtype.to_be_bytes());
+            made.extend(times);
+            made.extend(to_u16(target.len()).to_be_bytes());
+            made.extend(target);
+        }
+        self.records.extend(made);
+        self.count += 2;
+        target.make_ascii_lowercase();
+        self.target = target;
+        Ok(())
     }
 
     /// The name to resolve, in lower case.
@@ -180,6 +232,28 @@ mod tests {
 
     fn key(name: &[u8]) -> Key<'_> {
         Key { name, qtype: rtype::A, qclass: 1, flags: 0 }
+    }
+
+    #[test]
+    fn a_dname_record_makes_the_alias_of_the_name_that_is_asked_for() {
+        let rule = |target: &str| {
+            let records: [Written; 1] = [(0, rtype::DNAME, 60, name_of(target))];
+            entry_of(&query("tree.test. DNAME"), &records, 0, seed()).into_template()
+        };
+        let alias = Alias::of(&rule("Other.test."), &name_of("a.b.TREE.test.")).unwrap();
+        assert_eq!(alias.target(), name_of("a.b.other.test."));
+        assert_eq!(alias.count, 2);
+        // Put together and taken apart, it is the same.
+        let asked = name_of("a.b.tree.test.");
+        let key = key(&asked);
+        let hash = key.hash(seed(), seed().hash(&asked));
+        let whole = alias.answer(key, hash, None, 0, &LIFETIMES).unwrap();
+        assert_eq!(whole.head().counts(), [2, 0, 0]);
+        let again = Alias::of(&whole, &asked).unwrap();
+        assert_eq!((again.count, again.target()), (2, alias.target()));
+        let longer = [&[63; 64][..], &[63; 64], &[63; 64], &name_of("tree.test.")].concat();
+        let target = format!("{}.test.", "o".repeat(63));
+        assert_eq!(Alias::of(&rule(&target), &longer), Err(NoAlias::TooLong));
     }
 
     #[test]

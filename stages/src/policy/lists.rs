@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use pmdns_config::files::Scope;
+use pmdns_config::files::{Listed, Scope};
 use pmdns_config::narrow::{to_u8, to_u32};
 use pmdns_config::{BlockAction, ViewSet};
 
@@ -33,6 +33,17 @@ const ACTIONS: [Option<BlockAction>; 6] = [
 const BELOW: u32 = 3;
 /// The name and everything below it is not blocked.
 const EXCEPT: u32 = 1 << 6;
+/// The name alone is not blocked.
+const EXCEPT_EXACT: u32 = 1 << 23;
+/// Each of the four comes before all that is not important: what is blocked for the name alone and with everything
+/// below it, and the two exceptions.
+const IMPORTANT: u32 = 1 << 24;
+const IMPORTANT_BELOW: u32 = 1 << 25;
+const IMPORTANT_EXCEPT: u32 = 1 << 26;
+const IMPORTANT_EXCEPT_EXACT: u32 = 1 << 27;
+/// The bits of a rule that hold if one of several lists sets them.
+const SHARED: u32 =
+    EXCEPT | EXCEPT_EXACT | IMPORTANT | IMPORTANT_BELOW | IMPORTANT_EXCEPT | IMPORTANT_EXCEPT_EXACT;
 /// Where the number of the list stands that an action is from; that for everything below is behind it.
 const LIST: u32 = 7;
 /// Bits of such a number.
@@ -70,22 +81,23 @@ struct Combinations {
 }
 
 impl Lists {
-    /// Adds a whole name, in lower case, as blocked by a list in these views; `false`: there is no room.
+    /// Adds what a list says of a name in these views; `false`: there is no room.
     pub(super) fn add(
         &mut self,
-        name: &[u8],
-        scope: Scope,
+        listed: Listed<'_>,
         action: BlockAction,
         (list, views): (u8, ViewSet),
     ) -> bool {
         let list = u32::from(list) << LIST;
-        let rule = match scope {
-            Scope::Exact => code(action) | list,
-            Scope::Below => code(action) << BELOW | list << LIST_BITS,
-            Scope::Except => EXCEPT,
+        let (rule, important) = match listed.scope {
+            Scope::Exact => (code(action) | list, IMPORTANT),
+            Scope::Below => (code(action) << BELOW | list << LIST_BITS, IMPORTANT_BELOW),
+            Scope::Except => (EXCEPT, IMPORTANT_EXCEPT),
+            Scope::ExceptExact => (EXCEPT_EXACT, IMPORTANT_EXCEPT_EXACT),
         };
+        let rule = if listed.is_important { rule | important } else { rule };
         let number = self.combinations.number([(views, rule)].into());
-        self.names.add(name, number)
+        self.names.add(listed.name, number)
     }
 
     /// Ready to be looked up.
@@ -153,19 +165,25 @@ impl Blocked {
         candidates: &[Candidate<'_>],
         view: u8,
     ) -> Option<(BlockAction, u8)> {
-        let mut action = None;
+        let (mut action, mut important, mut is_exempt) = (None, None, false);
         for Candidate { hash, name: listed } in candidates {
             let Some(rule) = self.rule(*hash, listed, view) else { continue };
-            if rule & EXCEPT != 0 {
+            let is_name = listed.len() == name.len();
+            let has = |below: u32, exact: u32| rule & below != 0 || is_name && rule & exact != 0;
+            if has(IMPORTANT_EXCEPT, IMPORTANT_EXCEPT_EXACT) {
                 return None;
             }
+            is_exempt |= has(EXCEPT, EXCEPT_EXACT);
             let list = |at: u32| to_u8((rule >> at & LIST_MASK) as usize);
-            let exact = action_of(rule).filter(|_| listed.len() == name.len());
+            let exact = action_of(rule).filter(|_| is_name);
             let exact = exact.map(|action| (action, list(LIST)));
-            let below = || Some((action_of(rule >> BELOW)?, list(LIST + LIST_BITS)));
-            action = exact.or_else(below).or(action);
+            let below = action_of(rule >> BELOW).map(|action| (action, list(LIST + LIST_BITS)));
+            action = exact.or(below).or(action);
+            let exact = exact.filter(|_| rule & IMPORTANT != 0);
+            let below = below.filter(|_| rule & IMPORTANT_BELOW != 0);
+            important = exact.or(below).or(important);
         }
-        action
+        important.or(action.filter(|_| !is_exempt))
     }
 
     fn rule(&self, hash: u64, name: &[u8], view: u8) -> Option<u32> {
@@ -180,7 +198,7 @@ fn join(earlier: u32, later: u32) -> u32 {
         let decides = if earlier >> at & ACTION == 0 { later } else { earlier };
         decides & (ACTION << at | LIST_MASK << list)
     };
-    part(0, LIST) | part(BELOW, LIST + LIST_BITS) | (earlier | later) & EXCEPT
+    part(0, LIST) | part(BELOW, LIST + LIST_BITS) | (earlier | later) & SHARED
 }
 
 fn code(action: BlockAction) -> u32 {
@@ -218,7 +236,12 @@ mod tests {
         let mut lists = Lists::default();
         for (name, scope, action) in rules {
             let list = (to_u8(lists.combinations.list.len()), ViewSet::ALL);
-            assert!(lists.add(&name_of(name), *scope, *action, list));
+            let (text, is_important) = match name.strip_suffix('!') {
+                Some(name) => (name, true),
+                None => (*name, false),
+            };
+            let name = &*name_of(text);
+            assert!(lists.add(Listed { name, scope: *scope, is_important }, *action, list));
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());
@@ -264,6 +287,37 @@ mod tests {
         assert_eq!(lists.find("good.example."), None);
         assert_eq!(lists.find("bad.good.example."), None);
         assert_eq!(lists.find("other.example."), Some(BlockAction::Nxdomain));
+    }
+
+    #[test]
+    fn an_exception_may_be_of_one_name() {
+        let lists = lists(&[
+            ("good.example.", Scope::ExceptExact, BlockAction::Nxdomain),
+            ("example.", Scope::Below, BlockAction::Nodata),
+        ]);
+        assert_eq!(lists.find("good.example."), None);
+        assert_eq!(lists.find("bad.good.example."), Some(BlockAction::Nodata));
+    }
+
+    #[test]
+    fn what_is_important_beats_what_is_not() {
+        use BlockAction::{Nodata, Nxdomain, Refused};
+        let lists = lists(&[
+            ("example.", Scope::Except, Nxdomain),
+            ("ads.example.!", Scope::Below, Nodata),
+            ("one.example.!", Scope::Exact, Refused),
+            ("x.ads.example.", Scope::Below, Nxdomain),
+            ("y.ads.example.!", Scope::Except, Nxdomain),
+            ("z.ads.example.!", Scope::ExceptExact, Nxdomain),
+        ]);
+        assert_eq!(lists.find("other.example."), None);
+        assert_eq!(lists.find("ads.example."), Some(Nodata));
+        assert_eq!(lists.find("x.ads.example."), Some(Nodata), "the important rule decides");
+        assert_eq!(lists.find("one.example."), Some(Refused));
+        assert_eq!(lists.find("a.one.example."), None);
+        assert_eq!(lists.find("b.y.ads.example."), None);
+        assert_eq!(lists.find("z.ads.example."), None);
+        assert_eq!(lists.find("b.z.ads.example."), Some(Nodata));
     }
 
     #[test]

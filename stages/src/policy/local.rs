@@ -53,18 +53,34 @@ pub enum LocalError {
         /// The owner of the records.
         name: String,
     },
-    /// RFC 6672 is not implemented.
+    /// A DNAME record that cannot be meant (RFC 6672 sections 2.4 and 3.3).
     #[error(
-        "local name `{name}` has a DNAME record, which is not served; write a wildcard or the names themselves"
+        "local name `{name}` has two DNAME records, or is a wildcard with one. Remove one, or the wildcard"
     )]
-    Dname {
+    DnameNotAlone {
+        /// The owner of the records.
+        name: String,
+    },
+    /// A name that a DNAME record hides (RFC 6672 section 2.4).
+    #[error(
+        "local name `{name}` is below `{owner}`, whose DNAME record stands for all names there. Remove one of them"
+    )]
+    BelowDname {
+        /// The name below.
+        name: String,
+        /// The owner of the DNAME record.
+        owner: String,
+    },
+    /// A DNAME record in a policy zone.
+    #[error("`{name}` has a DNAME record, which is no rule; write a CNAME record of a wildcard")]
+    DnameIsNoRule {
         /// The owner of the record.
         name: String,
     },
     /// An answer that could not be sent.
     #[error(
         "the answer for local name `{name}` and type {rtype} has {bytes} bytes of records, but an \
-         answer over UDP has room for {room}. Remove some of its records"
+         answer has room for {room}. Remove some of its records"
     )]
     TooLong {
         /// The owner of the records.
@@ -246,7 +262,10 @@ impl<'z> Build<'z, '_> {
     fn add_owner(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
         let (nodata, missing) = self.negative(name)?;
         let mut node = owner_node(self.zone, name, nodata, self.entries)?;
-        node.below = missing;
+        node.below = match self.zone.below_tree(name) {
+            Some(reply) => self.entries.add_template(&reply)?,
+            None => missing,
+        };
         match self.zone.keeper_of_ds(name) {
             Keeper::Zone => {}
             Keeper::Above => node.is_ds_above = true,
@@ -324,8 +343,7 @@ pub(super) fn rule_node(
     // A target below a wildcard is made of the name that is asked for, for every type.
     if zone.alias(owner).is_some_and(|target| LocalZone::above_wildcard(&target).is_some()) {
         let reply = Reply { leads_on: true, ..alias };
-        let entry =
-            entries.push(entry(&reply, Head::AUTHORITATIVE, entries.seed).into_template())?;
+        let entry = entries.add_template(&reply)?;
         return Ok(Node::of_types(vec![(rtype::CNAME, entry)], entry));
     }
     let other = entries.add(&Reply { leads_on: true, ..alias }, Head::AUTHORITATIVE)?;
@@ -352,6 +370,11 @@ impl Entries {
     /// Adds an answer and gives its number.
     pub(super) fn add(&mut self, reply: &Reply, flags: u8) -> Result<u32, LocalError> {
         self.push(entry(reply, flags, self.seed))
+    }
+
+    /// Adds an answer whose alias is made of the name that is asked for.
+    fn add_template(&mut self, reply: &Reply) -> Result<u32, LocalError> {
+        self.push(entry(reply, Head::AUTHORITATIVE, self.seed).into_template())
     }
 
     fn push(&mut self, entry: Entry) -> Result<u32, LocalError> {

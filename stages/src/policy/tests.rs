@@ -355,12 +355,30 @@ fn kept_of_aliases(policy: &Policy, asked: &str, targets: &[&str]) -> (Rcode, [u
 }
 
 #[test]
+fn records_outside_the_zone_of_their_file_are_left_out_with_a_warning() {
+    let text = "$TTL 60\nlan. SOA a. b. 1 2 3 4 5\nx.lan. A 192.0.2.1\nx.elsewhere. A 192.0.2.2\n";
+    let file = Written::new(text);
+    let mut config = bare();
+    config.zones = vec![file.zone(".")];
+    let (_, digest) = Ruleset::load(&config, seed(), 1).unwrap();
+    let [warning] = digest.warnings.as_slice() else { panic!("{digest:?}") };
+    let end = "1 records are left out, because their names are outside the zone, the first is x.elsewhere.";
+    assert!(warning.ends_with(end), "{warning}");
+    let mut policy = policy(&config);
+    assert_eq!(local(&mut policy, "x.lan. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+    assert_eq!(ask(&mut policy, "x.elsewhere. A"), (ON, Answer::None));
+}
+
+#[test]
 fn warnings_name_the_file_and_the_first_line() {
     let file = Written::new("ads.example\nexample##.banner\n");
     let mut config = bare();
     config.blocklists = vec![file.list(BlockAction::Nxdomain)];
     let (_, digest) = Ruleset::load(&config, seed(), 1).unwrap();
     let [warning] = digest.warnings.as_slice() else { panic!("{digest:?}") };
-    assert!(warning.contains("names: 1, lines that are no rules: 1"), "{warning}");
+    assert!(
+        warning.contains("names: 1, lines that are no rules: 1 (1 rule about pages)"),
+        "{warning}"
+    );
     assert!(warning.ends_with("line 2: example##.banner"), "{warning}");
 }

@@ -14,7 +14,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmdns_config::LocalRecord;
-use pmdns_config::limits::MAX_UDP_SIZE;
 use pmdns_config::narrow::to_u8;
 
 use super::local::LocalError;
@@ -24,6 +23,10 @@ use crate::wire::name::{MAX_NAME, length, suffixes};
 
 /// CNAME records in one answer.
 pub(super) const MAX_CNAMES: usize = 8;
+
+/// What records and everything else around them but EDNS options can take of an answer over a stream. Clients over UDP get
+/// TC=1 where it is too much for them.
+const MAX_RECORD_BYTES: usize = u16::MAX as usize - 1024;
 
 /// A compression pointer to the question (RFC 1035 section 4.1.4).
 const QUESTION: [u8; 2] = [0xc0, to_u8(HEADER_LEN)];
@@ -103,8 +106,7 @@ impl<'r> LocalZone<'r> {
         for record in records {
             check_name(&record.name)?;
             match record.rtype {
-                rtype::CNAME => check_name(&record.data)?,
-                rtype::DNAME => return Err(LocalError::Dname { name: text(&record.name) }),
+                rtype::CNAME | rtype::DNAME => check_name(&record.data)?,
                 _ => {}
             }
             let sets = owners.entry(record.name.to_ascii_lowercase()).or_default();
@@ -127,8 +129,47 @@ impl<'r> LocalZone<'r> {
             }
         }
         let mut zone = Self { owners, empty: BTreeSet::new() };
+        zone.check_trees()?;
         zone.empty = zone.empty_names(is_ours);
         Ok(zone)
+    }
+
+    /// Checks DNAME records: a name has one, is no wildcard, and nothing stands below it (RFC 6672 sections 2.4 and 3.3).
+    fn check_trees(&self) -> Result<(), LocalError> {
+        if self.owners.values().flatten().all(|set| set.rtype != rtype::DNAME) {
+            return Ok(());
+        }
+        for owner in self.owners.keys() {
+            let has_two = self.tree(owner).is_some_and(|tree| tree.data.len() > 1);
+            let is_wildcard = Self::above_wildcard(owner).is_some();
+            if has_two || is_wildcard && self.tree(owner).is_some() {
+                return Err(LocalError::DnameNotAlone { name: text(owner) });
+            }
+            if let Some(tree) = self.tree_above(owner) {
+                return Err(LocalError::BelowDname { name: text(owner), owner: text(tree) });
+            }
+        }
+        Ok(())
+    }
+
+    /// The DNAME record of an owner.
+    fn tree(&self, owner: &[u8]) -> Option<&RecordSet<'r>> {
+        self.sets(owner).iter().find(|set| set.rtype == rtype::DNAME)
+    }
+
+    /// The name above this one that has a DNAME record.
+    fn tree_above<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
+        suffixes(name).skip(1).find(|above| self.tree(above).is_some())
+    }
+
+    /// The answer for names below an owner with a DNAME record: the record, with its owner written out. The alias that
+    /// follows from it is made for each name.
+    pub(super) fn below_tree(&self, owner: &[u8]) -> Option<Reply> {
+        let tree = self.tree(owner)?;
+        let mut reply = Reply::empty();
+        reply.answers = reply.put(owner, tree);
+        reply.leads_on = true;
+        Some(reply)
     }
 
     /// Names that have no records but stand above one that has, as far as they are ours to answer for. These
@@ -299,7 +340,8 @@ impl<'r> LocalZone<'r> {
     /// Where a name leads: to itself, or to the wildcard below the closest name that exists (RFC 4592
     /// section 3.3.1).
     fn place(&self, name: &[u8]) -> NameMatch<'_> {
-        if self.cut(name).is_some() {
+        // Below a DNAME record the slow path goes on, which makes the alias.
+        if self.cut(name).is_some() || self.tree_above(name).is_some() {
             return NameMatch::Elsewhere;
         }
         if let Some((owner, _)) = self.owners.get_key_value(name) {
@@ -404,7 +446,7 @@ impl Reply {
         // A wildcard answers for names of any length.
         let is_wildcard = LocalZone::above_wildcard(owner).is_some();
         let name_len = if is_wildcard { MAX_NAME } else { owner.len() };
-        let room = usize::from(MAX_UDP_SIZE) - HEADER_LEN - question_len(to_u8(name_len)) - OPT_LEN;
+        let room = MAX_RECORD_BYTES - HEADER_LEN - question_len(to_u8(name_len)) - OPT_LEN;
         if self.bytes.len() > room {
             let bytes = self.bytes.len();
             return Err(LocalError::TooLong { name: text(owner), rtype, bytes, room });

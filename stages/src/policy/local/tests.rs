@@ -186,3 +186,19 @@ fn a_circle_of_aliases_is_refused_at_load() {
     let error = Local::new(&circle, |_| false, &mut Entries::new(seed())).err();
     assert_eq!(error, Some(LocalError::CnameChain { name: "a.".into() }));
 }
+
+#[test]
+fn names_below_a_dname_record_lead_on() {
+    let local = local(&[
+        soa("lan."),
+        record("tree.lan.", rtype::DNAME, &name_of("other.")),
+        record("tree.lan.", 1, &[192, 0, 2, 1]),
+    ]);
+    assert_eq!(local.types("tree.lan.", 1), Some(vec![1]));
+    assert_eq!(local.types("tree.lan.", rtype::DNAME), Some(vec![rtype::DNAME]));
+    let below = name_of("a.b.tree.lan.");
+    let number = local.local.find(&below, &local.filter.candidates(&below), 1).unwrap();
+    let head = local.entries.get(number).unwrap().head();
+    assert!(head.is_template() && head.flags & Head::LEADS_ON != 0);
+    assert_eq!(local.ask("tre.lan.", 1).map(|(rcode, _)| rcode), Some(Rcode::NXDOMAIN));
+}

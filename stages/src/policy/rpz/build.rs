@@ -161,8 +161,14 @@ fn relative(records: &[LocalRecord], apex: &[u8], skipped: &mut Skipped) -> Vec<
     for record in relative {
         owners.entry(record.name.to_ascii_lowercase()).or_default().push(record);
     }
-    let is_sound = |records: &Vec<LocalRecord>| match LocalZone::new(records, |_| false) {
-        Ok(_) => true,
+    let sound = |records: &Vec<LocalRecord>| -> Result<(), LocalError> {
+        if let Some(record) = records.iter().find(|record| record.rtype == rtype::DNAME) {
+            return Err(LocalError::DnameIsNoRule { name: text(&record.name) });
+        }
+        LocalZone::new(records, |_| false).map(|_| ())
+    };
+    let is_sound = |records: &Vec<LocalRecord>| match sound(records) {
+        Ok(()) => true,
         Err(problem) => {
             skipped.add(problem.into());
             false

@@ -44,11 +44,12 @@ pub struct Digest {
 impl Digest {
     /// Notes lines of a list that were not understood.
     pub(in crate::policy) fn note(&mut self, file: &Path, list: &ListSummary) {
-        let ListSummary { names, unknown, first_unknown } = list;
+        let ListSummary { names, unknown, first_unknown, .. } = list;
+        let kinds = list.kinds_left_out();
         if let Some((line, text)) = first_unknown {
             let file = file.display();
             self.warnings.push(format!(
-                "{file}: names: {names}, lines that are no rules: {unknown}, the first is line {line}: {text}",
+                "{file}: names: {names}, lines that are no rules: {unknown} ({kinds}), the first is line {line}: {text}",
             ));
         }
     }
@@ -84,6 +85,7 @@ impl Ruleset {
     ) -> Result<(Self, Digest), RulesetError> {
         let mut digest = Digest::default();
         let sources = LocalSources::read(config)?;
+        digest.warnings.extend_from_slice(&sources.warnings);
         let reasons = Reasons::of(config);
         let blocked = read_lists(config, &mut digest)?.build(seed);
         let mut entries = Entries::new(seed);
@@ -184,12 +186,14 @@ fn read_policies(
 fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetError> {
     let mut lists = Lists::default();
     for name in config.block.wire_names()? {
-        if !lists.add(&name, Scope::Below, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
+        let listed = Listed { name: &name, scope: Scope::Below, is_important: false };
+        if !lists.add(listed, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
             return Err(RulesetError::TooMany);
         }
     }
+    let canary = Listed { name: DOH_CANARY, scope: Scope::Exact, is_important: false };
     if let Some(views) = config.canary_views()
-        && !lists.add(DOH_CANARY, Scope::Exact, BlockAction::Nxdomain, (CANARY, views))
+        && !lists.add(canary, BlockAction::Nxdomain, (CANARY, views))
     {
         return Err(RulesetError::TooMany);
     }
@@ -203,7 +207,7 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
             continue;
         }
         let of = (number, config.view_set(&list.views));
-        let take = |listed: Listed<'_>| lists.add(listed.name, listed.scope, list.action, of);
+        let take = |listed: Listed<'_>| lists.add(listed, list.action, of);
         let summary = read_list(&list.file, list.format, take)?;
         digest.note(&list.file, &summary);
         digest.lists.push(Some(summary));

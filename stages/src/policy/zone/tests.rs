@@ -169,20 +169,42 @@ fn what_is_handed_to_other_servers_is_not_ours() {
 }
 
 #[test]
-fn answers_that_fit_no_datagram_are_refused_at_load() {
+fn answers_that_fit_no_message_are_refused_at_load() {
     let records = |owner: &str| -> Vec<_> {
-        (0..110u8).map(|last| record(owner, 1, 60, &[192, 0, 2, last])).collect()
+        (0..4100u16)
+            .map(|last| record(owner, 1, 60, &[192, 0, (last >> 8) as u8, last as u8]))
+            .collect()
     };
     let answer = |owner: &str, count: usize| {
         zone(&records(owner)[..count]).answer(&name_of(owner), 1).map(|reply| reply.answers)
     };
-    // 1680 bytes less header, question and OPT record: 1650, and 16 for each record.
-    assert_eq!(answer("a.", 103), Ok(103));
-    let error = answer("a.", 104).unwrap_err();
-    assert!(matches!(error, LocalError::TooLong { bytes: 1664, room: 1650, .. }), "{error}");
-    // Behind the longest question 1398.
-    assert_eq!(answer("*.a.", 87), Ok(87));
-    assert!(answer("*.a.", 88).is_err());
+    // 64511 bytes less header, question and OPT record: 64481, and 16 for each record.
+    assert_eq!(answer("a.", 4030), Ok(4030), "over UDP with TC=1");
+    let error = answer("a.", 4031).unwrap_err();
+    assert!(matches!(error, LocalError::TooLong { bytes: 64_496, room: 64_481, .. }), "{error}");
+    // Behind the longest question 64229.
+    assert_eq!(answer("*.a.", 4014), Ok(4014));
+    assert!(answer("*.a.", 4015).is_err());
+}
+
+#[test]
+fn a_dname_record_stands_for_all_names_below_it() {
+    let tree = |owner: &str, target: &str| record(owner, rtype::DNAME, 60, &name_of(target));
+    let records = [soa("lan."), tree("tree.lan.", "other."), alias("a.lan.", "x.tree.lan.")];
+    let zone = zone(&records);
+    let below = zone.below_tree(&name_of("tree.lan.")).unwrap();
+    assert_eq!((below.answers, below.leads_on), (1, true));
+    let alias = zone.answer(&name_of("a.lan."), 1).unwrap();
+    assert_eq!((alias.rcode, alias.answers, alias.leads_on), (Rcode::NOERROR, 1, true));
+    let own = zone.answer(&name_of("tree.lan."), rtype::DNAME).unwrap();
+    assert_eq!((own.answers, own.leads_on), (1, false));
+    let name = "tree.lan.".to_owned();
+    let two = [tree("tree.lan.", "a."), tree("tree.lan.", "b.")];
+    assert_eq!(error(&two), Some(LocalError::DnameNotAlone { name }));
+    assert!(error(&[tree("*.lan.", "a.")]).is_some());
+    let (name, owner) = ("x.tree.lan.".to_owned(), "tree.lan.".to_owned());
+    let below = [tree("tree.lan.", "a."), record("x.tree.lan.", 1, 60, &[0; 4])];
+    assert_eq!(error(&below), Some(LocalError::BelowDname { name, owner }));
 }
 
 #[test]
@@ -191,8 +213,7 @@ fn what_cannot_be_served_is_refused() {
     let broken = LocalRecord { name, ..record("a.", 1, 60, &[0; 4]) };
     assert_eq!(error(&[broken]), Some(LocalError::Name { name: "\\x03www".into() }));
     assert!(error(&[record("a.", rtype::CNAME, 60, b"\xc0\x0c")]).is_some());
-    let dname = record("a.", rtype::DNAME, 60, &name_of("b."));
-    assert_eq!(error(&[dname]), Some(LocalError::Dname { name: "a.".into() }));
+    assert!(error(&[record("a.", rtype::DNAME, 60, b"\xc0\x0c")]).is_some());
     let mut second = soa("a.");
     second.data[0] = 0;
     assert!(error(&[soa("a."), second]).is_some());
