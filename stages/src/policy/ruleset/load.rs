@@ -182,6 +182,11 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
             return Err(RulesetError::TooMany);
         }
     }
+    for name in config.block.wire_exceptions()? {
+        if !lists.add(&name, Scope::Except, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
+            return Err(RulesetError::TooMany);
+        }
+    }
     if let Some(views) = config.canary_views()
         && !lists.add(DOH_CANARY, Scope::Exact, BlockAction::Nxdomain, (CANARY, views))
     {
