@@ -11,7 +11,7 @@ set -euo pipefail
 BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnuma-dev libsqlite3-dev build-essential)
 RUN=(iproute2 iputils-ping bind9-dnsutils)
 LAB=(curl nsd unbound python3-dnspython libldns3 knot knot-module-geoip knot-dnsutils dnsperf fstrm-bin dnstap-ldns sqlite3 jq
-    nghttp2-client bind9-utils
+    nghttp2-client bind9-utils bind9 dnsdist
     ethtool tshark util-linux gzip shellcheck valgrind bird2 iperf3 hping3 prometheus)
 # `file` is what virtme-ng asks about kernels; it does not say so in what it depends on.
 VM=(qemu-system-x86 linux-image-amd64 busybox-static file kmod tcpdump python3-venv python3-pip)
@@ -25,7 +25,7 @@ SCHEMATHESIS=schemathesis==4.32.5
 SCHEMATHESIS_FOLDER=/opt/pmdns-lab-api
 # Built without optimization: it takes half the time, and the book is small.
 MDBOOK=mdbook@0.5.4
-PEERS=(pdns-recursor dnsdist bind9)
+PEERS=(pdns-recursor)
 PACKAGE=(lintian binutils jq)
 ROOT=(debootstrap)
 BROWSER=(chromium libnss3-tools fonts-dejavu-core python3-venv python3-pip)

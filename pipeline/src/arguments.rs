@@ -77,6 +77,9 @@ pub enum Command {
         /// The file to write; without it the configuration is printed.
         #[arg(short, long)]
         output: Option<PathBuf>,
+        /// Write it also if settings are lost that decide who may ask, what they are told, or whom we ask.
+        #[arg(long)]
+        partial: bool,
     },
     /// Run a capture through the line, as an ordinary user, and print the counters.
     Replay {

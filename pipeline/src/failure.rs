@@ -29,6 +29,7 @@ use pmdns::streams::StreamsError;
 use pmdns::transfer::TransferError;
 use pmdns_config::import::ImportError;
 use pmdns_config::{ConfigError, told};
+use pmdns_stages::policy::RulesetError;
 
 /// An error of a command, which decides the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,13 @@ pub(crate) enum Failure {
     Import(#[from] ImportError),
     #[error("the configuration that was made is not all of it: see the lines above, and its end")]
     Incomplete,
+    #[error(
+        "nothing was written: the settings above decide who may ask, what they are told, or whom we ask, and have no \
+         counterpart; --partial writes the rest"
+    )]
+    Decisive,
+    #[error("what the import made does not load; please report this: {0}")]
+    Unloadable(#[source] RulesetError),
     #[error("{}: cannot be written: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -105,7 +113,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
-            Self::Import(_) | Self::Write { .. } => 2,
+            Self::Import(_) | Self::Unloadable(_) | Self::Write { .. } => 2,
             Self::Find(FindError::Config(_) | FindError::NoDatabase(_)) => 2,
             Self::Find(FindError::Search(_) | FindError::Print(_)) => 1,
             #[cfg(feature = "dpdk")]
@@ -159,6 +167,7 @@ impl Failure {
             Self::Check(CheckError::Answer(_)) | Self::Watch(_) | Self::Traffic(_) => 1,
             Self::Unsuited | Self::Incomplete => 6,
             Self::Unfit => 7,
+            Self::Decisive => 10,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
             Self::Capture(ClientError::File(_)) => 1,

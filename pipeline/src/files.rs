@@ -12,10 +12,10 @@ use pmdns::doctor;
 use pmdns::machine::{Finding, Machine};
 use pmdns::slowpath::Anchors;
 use pmdns_config::import::{self, Format, Import};
-use pmdns_config::{ConfigError, ConfigText, Pin, Streams};
+use pmdns_config::{Config, ConfigError, ConfigText, Pin, Streams};
 #[cfg(feature = "dpdk")]
 use pmdns_nics::dpdk;
-use pmdns_stages::policy::Ruleset;
+use pmdns_stages::policy::{Ruleset, RulesetError};
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::tls::CertificateError;
@@ -75,6 +75,7 @@ pub(super) fn import(
     file: &Path,
     format: ImportFormat,
     output: Option<&Path>,
+    is_partial: bool,
 ) -> Result<(), Failure> {
     let format = match format {
         ImportFormat::Auto => None,
@@ -82,7 +83,16 @@ pub(super) fn import(
         ImportFormat::Dnsdist => Some(Format::Dnsdist),
         ImportFormat::Named => Some(Format::Named),
     };
-    let Import { toml, unmapped, unneeded } = import::import(file, format, &import::Disk)?;
+    let Import { toml, unmapped, decisive, unneeded } =
+        import::import(file, format, &import::Disk)?;
+    let trouble = loads(&toml)?;
+    let mut told = io::stderr().lock();
+    if !decisive.is_empty() && !is_partial {
+        for one in &decisive {
+            writeln!(told, "{one}")?;
+        }
+        return Err(Failure::Decisive);
+    }
     match output {
         Some(output) => {
             let failed = |source| Failure::Write { path: output.to_owned(), source };
@@ -92,9 +102,11 @@ pub(super) fn import(
         }
         None => io::stdout().lock().write_all(toml.as_bytes())?,
     }
-    let mut told = io::stderr().lock();
     for one in &unmapped {
         writeln!(told, "{one}")?;
+    }
+    if let Some(trouble) = trouble {
+        writeln!(told, "on this machine it does not load yet: {trouble}")?;
     }
     writeln!(
         told,
@@ -102,6 +114,19 @@ pub(super) fn import(
         unmapped.len()
     )?;
     if unmapped.is_empty() { Ok(()) } else { Err(Failure::Incomplete) }
+}
+
+/// Makes the rules of an imported configuration, as `check` does. Returned is what is wrong with the files that it names,
+/// which may be on another machine.
+fn loads(toml: &str) -> Result<Option<RulesetError>, Failure> {
+    let config = Config::from_toml(toml)?;
+    let load = |config: &Config| Ruleset::load(config, Seed::new([0; 16]), 1).err();
+    let Some(trouble) = load(&config) else { return Ok(None) };
+    let (zones, rpz, blocklists) = (Vec::new(), Vec::new(), Vec::new());
+    match load(&Config { zones, rpz, blocklists, ..config }) {
+        Some(error) => Err(Failure::Unloadable(error)),
+        None => Ok(Some(trouble)),
+    }
 }
 
 /// The pin of the certificate that encrypted clients get, if there is one.

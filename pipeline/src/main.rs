@@ -78,7 +78,9 @@ fn execute(command: Command) -> Result<(), Failure> {
             }
         }
         Command::Check { file, elsewhere } => check(&file.config, elsewhere),
-        Command::Import { file, format, output } => import(&file, format, output.as_deref()),
+        Command::Import { file, format, output, partial } => {
+            import(&file, format, output.as_deref(), partial)
+        }
         Command::Doctor { config, json } => {
             examine(arguments::config_file(config).as_deref(), json)
         }

@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use pmdns_config::Pin;
@@ -292,11 +292,49 @@ fn an_imported_configuration_passes_the_check_and_lists_what_it_lacks() {
     assert_eq!(code, Some(0), "{printed}{said}");
     let (code, _, said) = told(&pmdns(&["import", &input, "-o", &output]));
     assert!(code == Some(2) && said.contains("cannot be written"), "{said}");
-    fs::write(&input, format!("{whole}server:\n prefer-ip4: yes\n")).unwrap();
+    fs::write(&input, format!("{whole}server:\n ede: yes\n")).unwrap();
     let (code, printed, said) = told(&pmdns(&["import", &input, "--format", "unbound"]));
     assert_eq!(code, Some(6), "{said}");
-    assert!(said.contains("unbound.conf:9: `prefer-ip4: yes`: pmdns has no"), "{said}");
+    assert!(said.contains("unbound.conf:9: `ede: yes`: pmdns has no"), "{said}");
     assert!(printed.contains("[[local]]"), "{printed}");
     let (code, _, said) = told(&pmdns(&["import", &folder.path("none")]));
     assert!(code == Some(2) && said.contains("cannot be read"), "{said}");
+}
+
+#[test]
+fn an_import_that_loses_what_decides_about_access_or_privacy_writes_nothing() {
+    let folder = Folder::new("import-decisive");
+    let (input, output) = (folder.path("unbound.conf"), folder.path("out.toml"));
+    let text = "server:\n interface: 192.0.2.53\n access-control: 192.0.2.0/24 allow_cookie\n\
+                forward-zone:\n name: .\n forward-addr: 127.0.0.1@9\n";
+    fs::write(&input, text).unwrap();
+    let (code, printed, said) = told(&pmdns(&["import", &input, "-o", &output]));
+    assert_eq!((code, &*printed), (Some(10), ""), "{said}");
+    assert!(said.contains("unbound.conf:3: `access-control: 192.0.2.0/24 allow_cookie`"), "{said}");
+    assert!(said.contains("nothing was written") && !Path::new(&output).exists(), "{said}");
+    let (code, _, said) = told(&pmdns(&["import", &input, "-o", &output, "--partial"]));
+    assert_eq!(code, Some(6), "{said}");
+    assert!(fs::read_to_string(&output).unwrap().contains("refuse = [\"192.0.2.0/24\"]"));
+}
+
+#[test]
+fn what_every_import_makes_is_loaded_as_a_check_loads_it() {
+    let folder = Folder::new("import-loads");
+    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/import/data/cases");
+    let mut count = 0;
+    for entry in fs::read_dir(cases).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with(".conf") {
+            continue;
+        }
+        let (input, output) = (folder.path(&name), folder.path(&format!("{name}.toml")));
+        let text = fs::read_to_string(format!("{cases}/{name}")).unwrap();
+        fs::write(&input, text.replace("SCRATCH", cases)).unwrap();
+        let (code, _, said) = told(&pmdns(&["import", &input, "-o", &output, "--partial"]));
+        assert!(code == Some(0) || code == Some(6), "{name}: {said}");
+        let (code, _, said) = told(&pmdns(&["check", "--elsewhere", "-c", &output]));
+        assert_eq!(code, Some(0), "{name}: {said}");
+        count += 1;
+    }
+    assert!(count > 10);
 }

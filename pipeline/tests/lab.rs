@@ -87,6 +87,8 @@ mod floods;
 mod hitters;
 #[path = "lab/idle.rs"]
 mod idle;
+#[path = "lab/import.rs"]
+mod import;
 #[path = "lab/kernel.rs"]
 mod kernel;
 #[path = "lab/lifecycle.rs"]

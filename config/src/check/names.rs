@@ -29,10 +29,20 @@ impl Block {
     pub fn wire_names(&self) -> Result<Vec<Box<[u8]>>, NameError> {
         self.names.iter().map(|name| wire_name(name)).collect()
     }
+
+    /// The names that are never blocked, in the same form.
+    ///
+    /// # Errors
+    ///
+    /// As [`Block::wire_names`].
+    pub fn wire_exceptions(&self) -> Result<Vec<Box<[u8]>>, NameError> {
+        self.except.iter().map(|name| wire_name(name)).collect()
+    }
 }
 
 pub(super) fn check_block(block: &Block, found: &mut Mistakes) {
     check_names(&block.names, "block.names", found);
+    check_names(&block.except, "block.except", found);
 }
 
 /// The rules of a list of names, each of which stands for all below it too.

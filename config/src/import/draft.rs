@@ -1,8 +1,9 @@
 //! A configuration in the making: tables of TOML, and where each line came from.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::source::{Origin, Sources};
+use super::source::{Origin, Place, Sources};
 
 /// The tables in the order they are written; those of `true` may stand several times.
 const TABLES: [(&str, bool); 26] = [
@@ -34,8 +35,11 @@ const TABLES: [(&str, bool); 26] = [
     ("query_log", false),
 ];
 
+/// Why a setting is listed that no part of the importer has read.
+const UNREAD: &str = "import does not know it, so it may decide who may ask, or what they are told";
+
 /// The value of a key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Value {
     Text(String),
     Number(u64),
@@ -90,6 +94,8 @@ pub(super) struct Entry {
     pub(super) key: &'static str,
     is_list: bool,
     pub(super) items: Vec<Item>,
+    /// The values of the list: it may be long.
+    known: BTreeSet<Value>,
 }
 
 /// One table.
@@ -116,7 +122,8 @@ impl Table {
         match self.entries.iter_mut().find(|entry| entry.key == key) {
             Some(entry) => entry.items.first_mut().map(|first| std::mem::replace(first, item)),
             None => {
-                self.entries.push(Entry { key, is_list: false, items: vec![item] });
+                let (items, known) = (vec![item], BTreeSet::new());
+                self.entries.push(Entry { key, is_list: false, items, known });
                 None
             }
         }
@@ -131,9 +138,15 @@ impl Table {
     ) {
         let item = Item { value: value.into(), origin };
         match self.entries.iter_mut().find(|entry| entry.key == key) {
-            Some(entry) if entry.items.iter().any(|other| other.value == item.value) => {}
-            Some(entry) => entry.items.push(item),
-            None => self.entries.push(Entry { key, is_list: true, items: vec![item] }),
+            Some(entry) => {
+                if entry.known.insert(item.value.clone()) {
+                    entry.items.push(item);
+                }
+            }
+            None => {
+                let known = [item.value.clone()].into();
+                self.entries.push(Entry { key, is_list: true, items: vec![item], known });
+            }
         }
     }
 
@@ -151,6 +164,15 @@ impl Table {
         }
     }
 
+    /// The texts among the values of a key.
+    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+        let text = |value: &Value| match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        self.values(key).filter_map(text).collect()
+    }
+
     /// The same with these views, where any are named.
     pub(super) fn in_views(&mut self, views: &[String], origin: &Origin) {
         for view in views {
@@ -164,6 +186,8 @@ impl Table {
 pub(super) struct Remark {
     pub(super) origin: Origin,
     pub(super) why: String,
+    /// Whether it decides who may ask, what they are told, or whom we ask: access, or privacy.
+    pub(super) is_decisive: bool,
 }
 
 /// The contents of a line of the TOML, so that it can be taken out again.
@@ -182,6 +206,10 @@ pub(super) struct Draft {
     pub(super) unmapped: Vec<Remark>,
     /// Settings that pmdns needs no counterpart of.
     pub(super) unneeded: Vec<Origin>,
+    /// All settings of the files.
+    parsed: Vec<Origin>,
+    /// Those that were read together with another one.
+    read: BTreeSet<Place>,
 }
 
 impl Draft {
@@ -232,6 +260,9 @@ impl Draft {
     ) {
         let value = value.into();
         let before = self.single(table).set(key, value.clone(), Some(origin.clone()));
+        if let Some(Item { origin: Some(origin), .. }) = &before {
+            self.read.insert(origin.place);
+        }
         if let Some(Item { value: other, origin: Some(origin) }) = before
             && other != value
         {
@@ -247,6 +278,7 @@ impl Draft {
         value: impl Into<Value>,
         origin: &Origin,
     ) {
+        self.read(origin);
         self.single(table).push(key, value, Some(origin.clone()));
     }
 
@@ -263,7 +295,41 @@ impl Draft {
 
     /// Lists a setting that is lost, or differs.
     pub(super) fn unmapped(&mut self, origin: &Origin, why: impl Into<String>) {
-        self.unmapped.push(Remark { origin: origin.clone(), why: why.into() });
+        let (origin, why) = (origin.clone(), why.into());
+        self.unmapped.push(Remark { origin, why, is_decisive: false });
+    }
+
+    /// Lists a setting that is lost, or differs, and decides about access or privacy.
+    pub(super) fn decisive(&mut self, origin: &Origin, why: impl Into<String>) {
+        let (origin, why) = (origin.clone(), why.into());
+        self.unmapped.push(Remark { origin, why, is_decisive: true });
+    }
+
+    /// Notes a setting of a file. One that nothing is made of, and that is in no list, is listed in the end.
+    pub(super) fn parsed(&mut self, origin: &Origin) {
+        self.parsed.push(origin.clone());
+    }
+
+    /// Notes that a setting was read together with another one.
+    pub(super) fn read(&mut self, origin: &Origin) {
+        self.read.insert(origin.place);
+    }
+
+    /// Lists every setting that nothing was made of and nothing said about. There is no silent loss.
+    pub(super) fn list_unread(&mut self) {
+        let mut told = std::mem::take(&mut self.read);
+        let origins = self.unmapped.iter().map(|one| &one.origin).chain(&self.unneeded);
+        told.extend(origins.map(|origin| origin.place));
+        for table in &self.tables {
+            let proposed = table.proposals.iter().map(|(_, _, origin)| origin);
+            let items = table.entries.iter().flat_map(|entry| &entry.items);
+            let own = items.filter_map(|item| item.origin.as_ref());
+            told.extend(own.chain(&table.origin).chain(proposed).map(|origin| origin.place));
+        }
+        let unread = std::mem::take(&mut self.parsed);
+        for origin in unread.iter().filter(|one| !told.contains(&one.place)) {
+            self.decisive(origin, UNREAD);
+        }
     }
 
     /// Lists a setting that pmdns does not need.

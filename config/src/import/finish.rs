@@ -3,18 +3,23 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::clients::{ByClient, Said};
 use super::draft::{Draft, Line, Remark, Table, Value};
 use super::source::{Origin, Sources, shown};
 use super::{Import, ImportError};
 use crate::error::ConfigError;
-use crate::limits::MAX_IMPORT_ROUNDS;
+use crate::limits::{MAX_IMPORT_ROUNDS, MAX_UPSTREAMS, MAX_VIEWS};
 use crate::problem::Problem;
 use crate::reserved::DEFAULT_GROUP;
 use crate::settings::Config;
 
 /// Addresses for documentation (RFC 5737), which stand for those of the operator.
-const OUR_PLACEHOLDER: &str = "192.0.2.53/24";
-const UPSTREAM_PLACEHOLDER: &str = "192.0.2.1:53";
+const OUR_PLACEHOLDERS: [&str; 3] = ["192.0.2.53/24", "198.51.100.53/24", "203.0.113.53/24"];
+const UPSTREAM_PLACEHOLDERS: [&str; 3] = ["192.0.2.1:53", "198.51.100.1:53", "203.0.113.1:53"];
+
+/// Tables that decide who may ask, what they are told by who they are, or whom we ask.
+const DECISIVE: [&str; 9] =
+    ["acl", "view", "upstream", "forward", "zone", "rpz", "tsig", "client_subnet", "rebinding"];
 
 /// Completes the draft, and takes out of it what keeps it from loading.
 pub(super) fn finish(
@@ -22,6 +27,8 @@ pub(super) fn finish(
     sources: &Sources<'_>,
     format: &str,
 ) -> Result<Import, ImportError> {
+    draft.list_unread();
+    bound_views(&mut draft);
     for _ in 0..MAX_IMPORT_ROUNDS {
         prune(&mut draft);
         complete(&mut draft);
@@ -36,11 +43,25 @@ pub(super) fn finish(
     Err(ImportError::TooManyMistakes)
 }
 
+/// With too many views nobody may ask: clients of those that are left out would get what others get.
+fn bound_views(draft: &mut Draft) {
+    let Some(excess) = draft.all("view").nth(MAX_VIEWS) else { return };
+    let origin = excess.origin.clone().unwrap_or_default();
+    draft.tables.retain(|table| table.name != "acl");
+    draft.decisive(
+        &origin,
+        format!("there are at most {MAX_VIEWS} views, so all clients are refused"),
+    );
+}
+
 /// Adds what a configuration cannot be without.
 fn complete(draft: &mut Draft) {
     let port = draft.port();
     if port.values("addresses").next().is_none() {
-        port.push("addresses", OUR_PLACEHOLDER, None);
+        let taken = addresses(draft);
+        let is_free = |ours: &&str| taken.iter().all(|text| !is_at(text, ours));
+        let ours = OUR_PLACEHOLDERS.into_iter().find(is_free).unwrap_or(OUR_PLACEHOLDERS[0]);
+        draft.port().push("addresses", ours, None);
         let why = "there is no address to listen at; the one in `port.addresses` is a placeholder";
         draft.unmapped(&Origin::default(), why);
     }
@@ -49,14 +70,46 @@ fn complete(draft: &mut Draft) {
     let has_default = draft.all("upstream").any(|table| group_of(table) == DEFAULT_GROUP)
         || draft.all("forward").any(serves_root);
     if !has_default {
+        // An upstream with that address would make the placeholder the second one, which is taken out again.
+        let taken = addresses(draft);
+        let is_free = |address: &&str| taken.iter().all(|text| !is_at(text, address));
+        let Some(address) = UPSTREAM_PLACEHOLDERS.into_iter().find(is_free) else { return };
+        // The last ones are taken out if there are too many.
+        let most = draft.all("upstream").count().saturating_sub(MAX_UPSTREAMS - 1);
+        keep_upstreams(draft, most);
         let upstream = draft.add("upstream", None);
         upstream.note =
             "Write a resolver for all other names here: pmdns does not resolve from the root."
                 .to_owned();
-        upstream.set("address", UPSTREAM_PLACEHOLDER, None);
+        upstream.set("address", address, None);
         let why =
             "there is no forwarder for all names; the address in `[[upstream]]` is a placeholder";
         draft.unmapped(&Origin::default(), why);
+    }
+}
+
+/// All addresses of ours and of upstreams, as they are written.
+fn addresses(draft: &Draft) -> Vec<String> {
+    let of = |table: &Table| [table.texts("address"), table.texts("addresses")].concat();
+    draft.tables.iter().flat_map(of).collect()
+}
+
+/// Whether a text has the address of another one, which a port or a length follows.
+fn is_at(text: &str, other: &str) -> bool {
+    let address = other.split([':', '/']).next().unwrap_or_default();
+    let bare = text.rsplit("//").next().unwrap_or_default();
+    bare.strip_prefix(address)
+        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+/// Takes out the last upstreams, so many of them.
+fn keep_upstreams(draft: &mut Draft, excess: usize) {
+    for _ in 0..excess {
+        let Some(last) = draft.tables.iter().rposition(|table| table.name == "upstream") else {
+            return;
+        };
+        let origin = draft.tables.remove(last).origin.unwrap_or_default();
+        draft.decisive(&origin, format!("there are at most {MAX_UPSTREAMS} upstreams"));
     }
 }
 
@@ -85,7 +138,7 @@ fn prune(draft: &mut Draft) {
             "group" => table.text("name").is_none_or(|name| !has.contains(name)),
             _ => false,
         };
-        is_empty.then_some("no server of it could be taken over")
+        is_empty.then_some(("no server of it could be taken over", table.name == "forward"))
     });
     for table in &mut draft.tables {
         if table.name == "view" && empty(table, "group") {
@@ -96,11 +149,17 @@ fn prune(draft: &mut Draft) {
     for table in ["local", "zone", "rpz", "dns64", "forward"] {
         named.extend(texts(draft, table, "views"));
     }
-    take_out(draft, |table| {
+    let is_idle = |table: &Table| {
+        // Tables for all others alone make it differ from them.
         let is_used = table.text("group").is_some()
+            || named.contains(DEFAULT_GROUP)
             || table.text("name").is_some_and(|name| named.contains(name));
-        let is_idle = table.name == "view" && !is_used;
-        is_idle.then_some("nothing that was taken over holds for these clients alone")
+        table.name == "view" && !is_used
+    };
+    cut_idle(draft, &is_idle);
+    take_out(draft, |table| {
+        let why = "nothing that was taken over holds for these clients alone";
+        is_idle(table).then_some((why, false))
     });
     let views = texts(draft, "view", "name");
     let mut asked = texts(draft, "forward", "group");
@@ -113,21 +172,50 @@ fn prune(draft: &mut Draft) {
             |value| matches!(value, Value::Text(view) if view != "default" && !views.contains(view)),
         );
         match (is_idle, is_lost) {
-            (true, _) => Some("nothing that was taken over asks this group of servers"),
-            (_, true) => Some("its view could not be taken over"),
+            (true, _) => Some(("nothing that was taken over asks this group of servers", false)),
+            (_, true) => Some(("its view could not be taken over", true)),
             _ => None,
         }
     });
 }
 
-/// Takes out the tables that `why` has a reason against, and lists them.
-fn take_out(draft: &mut Draft, why: impl Fn(&Table) -> Option<&'static str>) {
+/// Cuts the clients of idle views out of those of others: without their view they are in none.
+fn cut_idle(draft: &mut Draft, is_idle: &impl Fn(&Table) -> bool) {
+    let mut clients = ByClient::all(Said::by_default(None));
+    for (at, table) in draft.tables.iter().enumerate().filter(|(_, table)| table.name == "view") {
+        let value = Some(at).filter(|_| !is_idle(table));
+        let items = table.entries.iter().filter(|entry| entry.key == "clients");
+        for item in items.flat_map(|entry| &entry.items) {
+            if let Value::Text(text) = &item.value
+                && let Ok(network) = text.parse()
+            {
+                clients.set(network, Said { value, origin: item.origin.clone() });
+            }
+        }
+    }
+    if !draft.tables.iter().any(is_idle) {
+        return;
+    }
+    let Some(pieces) = clients.without(|said| said.value.is_none()) else { return };
+    for table in draft.tables.iter_mut().filter(|table| table.name == "view" && !is_idle(table)) {
+        table.entries.retain(|entry| entry.key != "clients");
+    }
+    for (network, Said { value, origin }) in pieces {
+        if let Some(table) = value.and_then(|at| draft.tables.get_mut(at)) {
+            table.push("clients", network.to_string(), origin.clone());
+        }
+    }
+}
+
+/// Takes out the tables that `why` has a reason against, and lists them. With the reason: whether access or privacy depends
+/// on them.
+fn take_out(draft: &mut Draft, why: impl Fn(&Table) -> Option<(&'static str, bool)>) {
     let Draft { tables, unmapped, .. } = draft;
     tables.retain(|table| match why(table) {
-        Some(why) => {
+        Some((why, is_decisive)) => {
             // A group's strategy, and what the importer made up, has no line of its own.
             if let Some(origin) = table.origin.clone() {
-                unmapped.push(Remark { origin, why: why.to_owned() });
+                unmapped.push(Remark { origin, why: why.to_owned(), is_decisive });
             }
             false
         }
@@ -177,13 +265,16 @@ fn remove(draft: &mut Draft, lines: &[Line], error: &ConfigError) -> bool {
         }
         for place in places {
             if taken.insert(place) && !matches!(mistake, ConfigError::MissingKey { .. }) {
-                told.push((origin_of(draft, place), why(mistake)));
+                let is_decisive = DECISIVE.contains(&draft.tables[place.0].name);
+                told.push(Remark {
+                    origin: origin_of(draft, place),
+                    why: why(mistake),
+                    is_decisive,
+                });
             }
         }
     }
-    for (origin, why) in told {
-        draft.unmapped(&origin, why);
-    }
+    draft.unmapped.extend(told);
     for (table, rest) in taken.iter().rev() {
         match rest {
             None => {
@@ -230,21 +321,29 @@ fn compose(draft: &Draft, body: &str, sources: &Sources<'_>, format: &str) -> Im
         0 => String::new(),
         _ => format!("{}: ", sources.show(origin.place)),
     };
-    let unmapped: Vec<String> = draft
-        .unmapped
-        .iter()
-        .map(|Remark { origin, why }| match &*origin.text {
-            "" => format!("{}{}", place(origin), plain(why)),
-            text => format!("{}`{text}`: {}", place(origin), plain(why)),
-        })
-        .collect();
+    let shown = |Remark { origin, why, .. }: &Remark| match &*origin.text {
+        "" => format!("{}{}", place(origin), plain(why)),
+        text => format!("{}`{text}`: {}", place(origin), plain(why)),
+    };
+    // A setting that stands for many may be told many times.
+    let told = |is_decisive: bool| -> Vec<String> {
+        let remarks = draft.unmapped.iter().filter(|one| one.is_decisive == is_decisive);
+        let mut seen = BTreeSet::new();
+        remarks.map(shown).filter(|line| seen.insert(line.clone())).collect()
+    };
+    let (decisive, others) = (told(true), told(false));
     let mut toml = format!(
         "# Imported by `pmdns import` from a configuration of {format}. Comments name the lines that settings come from.\n\
          # Read it, fill in the device, and check it: pmdns check -c FILE\n{body}"
     );
-    if !unmapped.is_empty() {
-        let _ = writeln!(toml, "\n# Not taken over, or different ({}):", unmapped.len());
-        unmapped.iter().for_each(|line| toml.push_str(&format!("# {line}\n")));
+    for (lines, title) in [
+        (&decisive, "Not taken over, and decisive for access or privacy"),
+        (&others, "Not taken over, or different"),
+    ] {
+        if !lines.is_empty() {
+            let _ = writeln!(toml, "\n# {title} ({}):", lines.len());
+            lines.iter().for_each(|line| toml.push_str(&format!("# {line}\n")));
+        }
     }
     if !draft.unneeded.is_empty() {
         let _ = writeln!(toml, "\n# pmdns needs nothing for these ({}):", draft.unneeded.len());
@@ -252,7 +351,8 @@ fn compose(draft: &Draft, body: &str, sources: &Sources<'_>, format: &str) -> Im
             let _ = writeln!(toml, "# {}{}", place(origin), origin.text);
         }
     }
-    Import { toml, unmapped, unneeded: draft.unneeded.len() }
+    let unmapped = decisive.iter().chain(&others).cloned().collect();
+    Import { toml, unmapped, decisive, unneeded: draft.unneeded.len() }
 }
 
 /// A reason on one line. It may quote names and data of a file.

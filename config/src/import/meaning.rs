@@ -1,8 +1,10 @@
 //! The parts that all three formats have, each in its way: addresses, clients, servers, records.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::SocketAddr;
 
+use super::clients::{ByClient, Said};
 use super::draft::{Draft, Value};
 use super::source::Origin;
 use crate::limits::MAX_NAME;
@@ -26,6 +28,11 @@ pub(super) struct Upstream {
     pub(super) origin: Origin,
 }
 
+/// What becomes of a client's queries: `acl.allow`, `acl.refuse` or `acl.drop`.
+pub(super) type Answer = &'static str;
+/// Networks of the access list and of views.
+const MAX_NETWORKS: usize = 65_536;
+
 /// The forwarder that a configuration describes.
 #[derive(Default)]
 pub(super) struct Forwarder {
@@ -33,8 +40,18 @@ pub(super) struct Forwarder {
     dns_port: Option<u16>,
     /// The group of each upstream's address.
     groups: BTreeMap<String, String>,
-    /// Local records, with their views.
-    records: BTreeSet<[String; 4]>,
+    /// Short names, each with the kind and name that it stands for.
+    names: BTreeMap<(&'static str, String), String>,
+    /// Local records: of each name the views, type, TTL and data.
+    records: BTreeMap<String, Vec<Record>>,
+}
+
+/// A local record that was taken over.
+struct Record {
+    views: Vec<String>,
+    rtype: String,
+    ttl: u32,
+    data: String,
 }
 
 impl Forwarder {
@@ -53,6 +70,7 @@ impl Forwarder {
             }
             _ => {
                 self.dns_port = Some(address.port());
+                self.draft.read(origin);
                 let port = self.draft.port();
                 port.push("addresses", ip.to_string(), Some(origin.clone()));
                 if address.port() != 53 {
@@ -80,28 +98,84 @@ impl Forwarder {
         }
     }
 
-    /// Clients that get this answer: `allow`, `refuse` or `drop`.
-    pub(super) fn access(&mut self, clients: Prefix, answer: &'static str, origin: &Origin) {
-        self.draft.push("acl", answer, clients.to_string(), origin);
+    /// Which clients get which answer. All others are refused.
+    pub(super) fn access(&mut self, clients: &ByClient<Said<Answer>>, origin: &Origin) {
+        if clients.len() > MAX_NETWORKS {
+            let why = "these are too many networks, so all clients are refused";
+            return self.draft.decisive(origin, why);
+        }
+        let is_default = |network: Prefix, answer| network.length == 0 && answer == "refuse";
+        for (network, Said { value, origin }) in clients.networks() {
+            match is_default(network, *value) {
+                true => {}
+                false => {
+                    let (acl, network) = (self.draft.single("acl"), network.to_string());
+                    acl.push(value, network, origin.clone());
+                }
+            }
+        }
     }
 
-    /// Which group is asked for names at and below `zone`. In view `views`; none: in all.
+    /// A view of these clients.
+    pub(super) fn view(
+        &mut self,
+        name: &str,
+        clients: Vec<(Prefix, Option<Origin>)>,
+        origin: &Origin,
+    ) {
+        let view = self.draft.add("view", Some(origin.clone()));
+        view.set("name", name, None);
+        for (prefix, origin) in clients {
+            view.push("clients", prefix.to_string(), origin);
+        }
+    }
+
+    /// A short name that no other `name` of this kind has.
+    pub(super) fn short(&mut self, kind: &'static str, name: &str) -> String {
+        let plain = plain_name(name);
+        for number in 1_usize.. {
+            let short = match number {
+                1 => plain.clone(),
+                _ => {
+                    let end = format!("-{number}");
+                    let room = MAX_NAME.saturating_sub(end.len());
+                    format!("{}{end}", plain.get(..room).unwrap_or(&plain))
+                }
+            };
+            match self.names.entry((kind, short.clone())) {
+                Entry::Occupied(taken) if taken.get() != name => {}
+                entry => {
+                    entry.or_insert_with(|| name.to_owned());
+                    return short;
+                }
+            }
+        }
+        plain
+    }
+
+    /// Which group is asked for names at and below `zone`: it is returned. In view `views`; none: in all.
     pub(super) fn forward(
         &mut self,
         zone: &str,
         servers: Vec<Upstream>,
         views: &[String],
         origin: &Origin,
-    ) {
+    ) -> String {
         if let Err(error) = wire_name(zone) {
-            return self.draft.unmapped(origin, error.to_string());
+            self.draft.decisive(origin, error.to_string());
+            return DEFAULT_GROUP.to_owned();
         }
         let is_root = zone == "." && views.is_empty();
-        let wanted = if is_root { DEFAULT_GROUP.to_owned() } else { plain_name(zone) };
+        let full = [zone.trim_end_matches('.').to_ascii_lowercase(), views.join(" ")].join(" ");
+        let wanted = match is_root {
+            true => DEFAULT_GROUP.to_owned(),
+            false => self.short("group", full.trim_end()),
+        };
         let group = self.group(&wanted, servers);
         if !(is_root && group == DEFAULT_GROUP) {
             self.ask(zone, &group, views, origin);
         }
+        group
     }
 
     /// A zone whose group is known.
@@ -114,20 +188,26 @@ impl Forwarder {
 
     /// The group of these servers: `wanted`, if they are not in another one already.
     pub(super) fn group(&mut self, wanted: &str, servers: Vec<Upstream>) -> String {
-        let known = |server: &Upstream| self.groups.get(&server.address).cloned();
-        let of_others: Vec<_> = servers.iter().map(known).collect();
-        if let Some(Some(first)) = of_others.first()
-            && of_others.iter().all(|group| group.as_ref() == Some(first))
-        {
-            return first.clone();
+        let known = servers.first().and_then(|first| self.groups.get(&first.address).cloned());
+        if let Some(group) = known {
+            let in_group = self.groups.iter().filter(|(_, other)| **other == group);
+            let members: Vec<&String> = in_group.map(|(address, _)| address).collect();
+            let mut ours: Vec<&String> = servers.iter().map(|one| &one.address).collect();
+            ours.sort_unstable();
+            ours.dedup();
+            if members == ours {
+                return group;
+            }
         }
         let mut group = None;
-        for (server, other) in servers.into_iter().zip(of_others) {
-            if let Some(other) = other.or_else(|| self.groups.get(&server.address).cloned()) {
+        for server in servers {
+            if let Some(other) = self.groups.get(&server.address).cloned() {
                 // Named twice in one list, it is there once.
                 if other != wanted {
                     let why = format!("an upstream is in one group, and this one is in `{other}`");
-                    self.draft.unmapped(&server.origin, why);
+                    self.draft.decisive(&server.origin, why);
+                } else {
+                    self.draft.read(&server.origin);
                 }
                 group.get_or_insert(other);
                 continue;
@@ -147,7 +227,7 @@ impl Forwarder {
         group.unwrap_or_else(|| wanted.to_owned())
     }
 
-    /// A record that is answered here.
+    /// A record that is answered here. It has to fit those that are there: ours are refused together if they do not.
     pub(super) fn local(
         &mut self,
         (name, rtype, ttl, data): (&str, &str, u32, &str),
@@ -157,26 +237,61 @@ impl Forwarder {
         if let Err(error) = LocalRecord::new(name, rtype, ttl, data) {
             return self.draft.unmapped(origin, error.to_string());
         }
-        let record = [name, rtype, data, &views.join(" ")].map(str::to_ascii_lowercase);
-        if !self.records.insert(record) {
-            return;
+        let key = name.trim_end_matches('.').to_ascii_lowercase();
+        let rtype = rtype.to_ascii_uppercase();
+        let of_name = self.records.entry(key).or_default();
+        let is_here = |one: &&Record| {
+            let both = |view: &String| one.views.contains(view);
+            one.views.is_empty() || views.is_empty() || views.iter().any(both)
+        };
+        let is_same = |one: &Record| one.rtype == rtype && one.data == data && one.views == views;
+        if of_name.iter().any(is_same) {
+            return self.draft.read(origin);
+        }
+        let is_alone = |rtype: &str| ["CNAME", "SOA"].contains(&rtype);
+        let beside = |rtype: &str| !["RRSIG", "NSEC"].contains(&rtype);
+        for one in of_name.iter().filter(is_here) {
+            let is_twice = one.rtype == rtype && is_alone(&rtype);
+            let is_alias = (one.rtype == "CNAME") != (rtype == "CNAME")
+                && beside(&one.rtype)
+                && beside(&rtype);
+            if is_twice || is_alias {
+                let why = format!(
+                    "the name has a record of type {} already, which stands alone",
+                    one.rtype
+                );
+                return self.draft.unmapped(origin, why);
+            }
+        }
+        let before = of_name.iter().filter(is_here).find(|one| one.rtype == rtype);
+        let same_ttl = before.map_or(ttl, |one| one.ttl);
+        let (views, data) = (views.to_vec(), data.to_owned());
+        let record = Record { views, rtype, ttl: same_ttl, data };
+        if same_ttl != ttl {
+            let why =
+                "records of one name and type have the same TTL, that of the first (RFC 2181)";
+            self.draft.unmapped(origin, why);
         }
         let local = self.draft.add("local", Some(origin.clone()));
         local.set("name", name, Some(origin.clone()));
-        local.set("type", rtype, Some(origin.clone()));
-        local.set("ttl", u64::from(ttl), Some(origin.clone()));
-        local.set("data", data, Some(origin.clone()));
-        local.in_views(views, origin);
+        local.set("type", &*record.rtype, Some(origin.clone()));
+        local.set("ttl", u64::from(same_ttl), Some(origin.clone()));
+        local.set("data", &*record.data, Some(origin.clone()));
+        local.in_views(&record.views, origin);
+        of_name.push(record);
     }
 
-    /// Addresses of a name, and of all below it.
-    pub(super) fn spoof(&mut self, name: &str, address: IpAddr, is_suffix: bool, origin: &Origin) {
-        let rtype = if address.is_ipv4() { "A" } else { "AAAA" };
-        let data = address.to_string();
-        self.local((name, rtype, 60, &data), &[], origin);
-        if is_suffix && name != "." {
+    /// A record of a name, and of all below it.
+    pub(super) fn local_below(
+        &mut self,
+        (name, rtype, ttl, data): (&str, &str, u32, &str),
+        views: &[String],
+        origin: &Origin,
+    ) {
+        self.local((name, rtype, ttl, data), views, origin);
+        if name != "." {
             let below = format!("*.{}", name.trim_start_matches('.'));
-            self.local((&below, rtype, 60, &data), &[], origin);
+            self.local((&below, rtype, ttl, data), views, origin);
         }
     }
 
@@ -188,13 +303,23 @@ impl Forwarder {
 
     /// A name that is NXDOMAIN, with everything below it.
     pub(super) fn block(&mut self, name: &str, views: &[String], origin: &Origin) {
+        let name = name.strip_prefix("*.").unwrap_or(name);
         if !views.is_empty() {
             // `[block]` has no views; an empty zone answers the same, but for the name itself.
+            let why = "in these views the name itself is NOERROR without records; names below it are NXDOMAIN";
+            self.draft.unmapped(origin, why);
             return self.empty_zone(name, views, origin);
         }
-        let name = name.strip_prefix("*.").unwrap_or(name);
         match wire_name(name) {
             Ok(_) => self.draft.push("block", "names", name, origin),
+            Err(error) => self.draft.unmapped(origin, error.to_string()),
+        }
+    }
+
+    /// A name that no list blocks, with everything below it.
+    pub(super) fn except(&mut self, name: &str, origin: &Origin) {
+        match wire_name(name) {
+            Ok(_) => self.draft.push("block", "except", name, origin),
             Err(error) => self.draft.unmapped(origin, error.to_string()),
         }
     }

@@ -3,13 +3,16 @@
 //! A parser of each format gives statements with their lines. What they mean goes into a draft of tables
 //! (`draft.rs`). `finish.rs` checks the draft as any configuration, and takes out what is not lawful, so the result always loads.
 
+mod clients;
 mod dnsdist;
 mod draft;
 mod finish;
+mod kinds;
 mod meaning;
 mod named;
 mod query_log;
 mod source;
+mod special;
 mod unbound;
 
 use std::path::Path;
@@ -47,6 +50,9 @@ pub struct Import {
     pub toml: String,
     /// The settings that it lacks or has in another form, each with its place and the reason.
     pub unmapped: Vec<String>,
+    /// Those of them that decide who may ask, what they are told, or whom we ask. With any of these the file is no
+    /// replacement yet.
+    pub decisive: Vec<String>,
     /// How many settings pmdns needs no counterpart of.
     pub unneeded: usize,
 }
@@ -123,10 +129,17 @@ fn recognize(path: &Path, text: &str) -> Result<Format, ImportError> {
     let yaml = ["binds:", "backends:", "packet_caches:", "query_rules:"];
     for line in text.lines().map(str::trim_start) {
         let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
+        // `view:addr(` is a call in Lua, of Knot Resolver.
+        let is_clause = |word: &&str| {
+            line.strip_prefix(word).is_some_and(|rest| {
+                rest.is_empty()
+                    || rest.starts_with(|c: char| c.is_whitespace() || "#\"'".contains(c))
+            })
+        };
         match () {
             () if begins(&calls) => return Ok(Format::Dnsdist),
             () if begins(&yaml) => return Err(ImportError::Yaml(shown())),
-            () if begins(&clauses) => return Ok(Format::Unbound),
+            () if clauses.iter().any(|word| is_clause(&word)) => return Ok(Format::Unbound),
             () if begins(&blocks)
                 && (line.contains('{') || line.trim_end().ends_with(['"', ';', 's'])) =>
             {

@@ -1,5 +1,6 @@
 //! The files of an import: which there are, and where in them a setting stands.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -43,11 +44,13 @@ impl Files for Disk {
     }
 }
 
-/// A line of one of the files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A setting's place in one of the files. No two settings have the same, also if they stand on one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     file: usize,
     pub(super) line: u32,
+    /// Counts the settings of the file.
+    number: u32,
 }
 
 /// A setting, as it stands in a file.
@@ -78,12 +81,15 @@ pub(super) fn shown(text: &str) -> String {
 pub(super) struct Text {
     number: usize,
     pub(super) text: String,
+    places: Cell<u32>,
 }
 
 impl Text {
-    /// The place at this line, from 1.
+    /// A place of its own at this line, from 1.
     pub(super) fn at(&self, line: u32) -> Place {
-        Place { file: self.number, line }
+        let number = self.places.get().saturating_add(1);
+        self.places.set(number);
+        Place { file: self.number, line, number }
     }
 }
 
@@ -125,7 +131,7 @@ impl<'f> Sources<'f> {
         self.open.push(path.to_owned());
         self.paths.push(path.to_owned());
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Text { number: self.paths.len() - 1, text })
+        Ok(Text { number: self.paths.len() - 1, text, places: Cell::new(0) })
     }
 
     /// The file that was opened last has been read.

@@ -144,6 +144,8 @@ impl Default for RateLimit {
 pub struct Block {
     /// Names answered with NXDOMAIN, each with everything below it.
     pub names: Vec<String>,
+    /// Names that neither `names` nor a list blocks, each with everything below it.
+    pub except: Vec<String>,
 }
 
 /// `[policy]`

@@ -78,27 +78,31 @@ fn dns64_of_named_names_its_clients_by_a_view() {
 #[test]
 fn what_dns64_of_named_says_otherwise_is_listed() {
     let text = "options { dns64 2001:db8::/64 { clients { !192.0.2.1; any; }; mapped { 192.0.2.0/24; };\n\
-                exclude { !2001:db8::/32; }; suffix ::1; break-dnssec no; }; };\n";
+                exclude { !2001:db8::/32; any; }; suffix ::1; break-dnssec no; }; };\n";
     let (made, config) = loaded(text, Format::Named);
-    assert_eq!(config.dns64[0].views, [""; 0]);
-    for (setting, why) in [
-        ("192.0.2.1", "`dns64.views`"),
-        ("mapped", "`dns64.exclude_ipv4`"),
-        ("2001:db8::/32", "no exceptions"),
-        ("suffix ::1", "RFC 6052"),
-        ("break-dnssec no", "without signatures"),
-    ] {
+    // All but one client: 32 networks, and those of IPv6.
+    assert_eq!(config.dns64[0].views, ["dns64"]);
+    assert_eq!(config.views[0].clients.len(), 33);
+    assert!(!config.views[0].clients.iter().any(|one| one.contains([192, 0, 2, 1].into())));
+    assert_eq!(config.dns64[0].exclude_ipv4.len(), 24);
+    assert_eq!(config.dns64[0].exclude.len(), 32);
+    for (setting, why) in [("suffix ::1", "RFC 6052"), ("break-dnssec no", "without signatures")] {
         assert!(lists(&made, setting, why), "{setting}: {:?}", made.unmapped);
     }
 }
 
 #[test]
-fn dns64_of_a_view_of_named_is_that_of_the_view() {
+fn dns64_of_a_view_of_named_replaces_that_of_the_options() {
     let text = "options { dns64 64:ff9b::/96 { clients { 192.0.2.0/24; }; }; };\n\
                 view \"six\" { match-clients { 2001:db8:6::/48; }; dns64 2001:db8:64::/96 { suffix ::; }; };\n";
     let (made, config) = loaded(text, Format::Named);
     assert_eq!(config.dns64.len(), 1);
     assert_eq!(config.dns64[0].views, ["six"]);
+    assert!(!lists(&made, "dns64 64:ff9b::/96", ""), "{:?}", made.unmapped);
+
+    let text = format!("{text}view rest {{ match-clients {{ any; }}; }};\n");
+    let (made, config) = loaded(&text, Format::Named);
+    assert_eq!(config.dns64.len(), 1);
     let why = "write these clients into a `[[view]]`";
     assert!(lists(&made, "dns64 64:ff9b::/96", why), "{:?}", made.unmapped);
 }
@@ -214,5 +218,104 @@ fn a_log_without_queries_needs_nothing() {
         let (made, _) = loaded(text, format);
         assert!(!made.toml.contains("query_log"), "{}", made.toml);
         assert_eq!(made.unneeded, 2);
+    }
+}
+
+#[test]
+fn details_of_servers_and_pointers_are_taken_over() {
+    let text = "server:\n outgoing-interface: 192.0.2.9\n use-caps-for-id: no\n local-data-ptr: \"192.0.2.7 300 host.example\"\n\
+                forward-zone:\n name: .\n forward-tls-upstream: yes\n forward-addr: 198.51.100.1@8853#dns.example\n\
+                forward-addr: 198.51.100.2\nforward-zone:\n name: a.example\n forward-tls-upstream: yes\n \
+                forward-host: dns.example@8853#other.example\nrpz:\n name: r.example\n zonefile: r.zone\n";
+    let (made, config) = loaded(text, Format::Unbound);
+    assert_eq!(config.local[0].record.ttl, 300);
+    let [first, second, third] = &config.upstreams[..] else { panic!("{:?}", config.upstreams) };
+    assert_eq!(first.address.to_string(), "tls://198.51.100.1:8853");
+    assert!(
+        made.toml.contains("name = \"dns.example\"")
+            && made.toml.contains("name = \"other.example\"")
+    );
+    assert_eq!(first.source, Some([192, 0, 2, 9].into()));
+    assert!(!first.mix_case && !second.mix_case && !third.mix_case);
+    assert_eq!(third.address.to_string(), "tls://dns.example:8853");
+    assert!(lists(&made, "198.51.100.2", "does not check the certificate"), "{:?}", made.unmapped);
+    assert_eq!(config.rpz[0].file, PathBuf::from("/etc/unbound/r.zone"));
+    assert!(lists(&made, "r.zone", "no `directory`"), "{:?}", made.unmapped);
+}
+
+#[test]
+fn zones_whose_names_are_alike_have_groups_of_their_own() {
+    let text = "forward-zone:\n name: a.example\n forward-addr: 192.0.2.1\nforward-zone:\n name: a-example\n forward-addr: 192.0.2.2\n";
+    let (_, config) = loaded(text, Format::Unbound);
+    assert_eq!(config.forwards.len(), 2);
+    assert_ne!(config.forwards[0].group, config.forwards[1].group);
+}
+
+#[test]
+fn a_server_of_two_zones_is_said_to_be_in_one_group() {
+    let text = "forward-zone:\n name: .\n forward-addr: 192.0.2.1\n forward-addr: 192.0.2.2\n\
+                forward-zone:\n name: a.example\n forward-addr: 192.0.2.2\n";
+    let (made, _) = loaded(text, Format::Unbound);
+    assert!(made.decisive.iter().any(|one| one.contains("in one group")), "{:?}", made.unmapped);
+}
+
+#[test]
+fn networks_of_clients_are_sent_with_the_module_alone() {
+    let text = "send-client-subnet: 192.0.2.1\n send-client-subnet: 192.0.2.2\nforward-zone:\n name: .\n forward-addr: 192.0.2.1\n";
+    let (_, config) = loaded(&format!("server:\n {text}"), Format::Unbound);
+    assert!(!config.upstreams[0].client_subnet);
+    let with = format!("server:\n module-config: \"subnetcache iterator\"\n {text}");
+    let (made, config) = loaded(&with, Format::Unbound);
+    assert!(config.upstreams[0].client_subnet);
+    assert!(lists(&made, "send-client-subnet: 192.0.2.2", "no upstream"), "{:?}", made.unmapped);
+}
+
+#[test]
+fn an_anchor_of_the_root_validates() {
+    let root = "server:\n trust-anchor: \". DS 20326 8 2 E06D44B8\"\n";
+    assert!(loaded(root, Format::Unbound).1.dnssec.validate);
+    let other = "server:\n trust-anchor: \"corp.example DS 1 8 2 E06D44B8\"\n";
+    let (made, config) = loaded(other, Format::Unbound);
+    assert!(!config.dnssec.validate && lists(&made, "corp.example", "dnssec.trust_anchor"));
+}
+
+#[test]
+fn each_server_of_named_has_its_own_port_key_and_name() {
+    let text = "tls quad9 { remote-hostname \"dns.example\"; ca-file \"/ca.pem\"; };\n\
+                tls local { cert-file \"/c.pem\"; key-file \"/k.pem\"; };\n\
+                http local { endpoints { \"/dns-query\"; \"/second\"; }; };\n\
+                key k { algorithm hmac-sha256; secret \"c2VjcmV0c2VjcmV0c2VjcmV0\"; };\n\
+                options { forwarders { 192.0.2.1 port 8853 tls quad9; 192.0.2.2; }; forward only; response-policy { zone r.example; };\n\
+                listen-on port 443 tls local http local { 192.0.2.53; }; };\n\
+                zone r.example { type secondary; file \"/r\"; primaries port 5353 { 192.0.2.3 key k; 192.0.2.4 key k; 192.0.2.5; }; };\n";
+    let (made, config) = loaded(text, Format::Named);
+    assert_eq!(config.upstreams[0].address.to_string(), "tls://192.0.2.1:8853");
+    assert!(
+        made.toml.contains("name = \"dns.example\"") && made.toml.contains("ca_file = \"/ca.pem\"")
+    );
+    assert_eq!(config.upstreams[1].address.to_string(), "192.0.2.2:53");
+    let primaries: Vec<String> = config.rpz[0].primaries.iter().map(ToString::to_string).collect();
+    assert_eq!(primaries, ["192.0.2.3:5353", "192.0.2.4:5353"]);
+    assert!(made.decisive.iter().any(|one| one.contains("192.0.2.5")), "{:?}", made.decisive);
+    assert!(lists(&made, "/second", "one `streams.https_path`"), "{:?}", made.unmapped);
+}
+
+#[test]
+fn arguments_of_calls_are_taken_over_or_listed() {
+    let text = "newServer('192.0.2.1', 100)\nnewServer({address='192.0.2.2', weight=2, qps=7})\n\
+                newPacketCache(1000, 60, 5, 1, 30)\n\
+                addDOHLocal('192.0.2.53', '/c', '/k', {'/dns-query', '/b'}, {customResponseHeaders={}})\n";
+    let (made, config) = loaded(text, Format::Dnsdist);
+    assert_eq!((config.cache.max_ttl, config.cache.min_ttl, config.cache.stale_ttl), (60, 5, 30));
+    assert!(made.toml.contains("strategy = \"fastest\""), "{}", made.toml);
+    for (setting, why) in [
+        ("192.0.2.1", "`100`"),
+        ("qps=7", "`qps`"),
+        ("weight=2", "`round_robin`"),
+        ("newPacketCache", "`1`"),
+        ("addDOHLocal", "one `streams.https_path`"),
+        ("addDOHLocal", "`customResponseHeaders`"),
+    ] {
+        assert!(lists(&made, setting, why), "{setting}: {:?}", made.unmapped);
     }
 }

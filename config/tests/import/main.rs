@@ -4,7 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod access;
+mod cases;
 mod counterparts;
+mod names;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -127,12 +130,37 @@ fn variables_that_double_do_not_fill_the_memory() {
 
 #[test]
 fn files_that_nobody_knows_are_refused() {
-    let files =
-        Memory([("a".into(), "hello\n".to_owned()), ("y".into(), "binds:\n".to_owned())].into());
-    for (path, told) in [("a", "--format"), ("y", "YAML"), ("z", "cannot be read")] {
+    // Knot Resolver's configuration is Lua with calls of its own.
+    let knot = "modules = { 'view' }\nview:addr('10.0.0.0/8', policy.all(policy.DENY))\n";
+    let files = Memory(
+        [
+            ("a".into(), "hello\n".to_owned()),
+            ("k".into(), knot.to_owned()),
+            ("y".into(), "binds:\n".to_owned()),
+        ]
+        .into(),
+    );
+    for (path, told) in
+        [("a", "--format"), ("k", "--format"), ("y", "YAML"), ("z", "cannot be read")]
+    {
         let error: ImportError = import(Path::new(path), None, &files).unwrap_err();
         assert!(error.to_string().contains(told), "{error}");
     }
+}
+
+#[test]
+fn reading_a_file_takes_time_in_proportion_to_its_length() {
+    // On one line, and nested: each of these took a minute or more when a part of a text was read for each word in it.
+    let deep = "x { ".repeat(200_000);
+    let wide = format!("options {{ {} }};", "allow-query { 10.0.0.1; }; ".repeat(40_000));
+    let list = format!("options {{ allow-query {{ {} }}; }};", "{ 10.0.0.1; }; ".repeat(40_000));
+    for text in [deep, wide, list] {
+        one(&text, Format::Named);
+    }
+    let lines: String =
+        (0..40_000).map(|n| format!(" local-zone: n{n}.example always_nxdomain\n")).collect();
+    let made = one(&format!("server:\n{lines}"), Format::Unbound);
+    assert_eq!(Config::from_toml(&made.toml).unwrap().block.names.len(), 40_000);
 }
 
 /// Pieces that configurations consist of, in any order.

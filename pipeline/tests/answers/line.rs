@@ -91,7 +91,7 @@ impl Setup {
             client_subnet: self.client_subnet,
             local: vec![Local { record, views: Vec::new() }],
             blocklists: self.blocklists,
-            block: Block { names: vec![BLOCKED.into()] },
+            block: Block { names: vec![BLOCKED.into()], ..Block::default() },
             ratelimit: RateLimit {
                 error_replies_per_second: self.errors_per_second,
                 ..RateLimit::default()

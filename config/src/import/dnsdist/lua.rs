@@ -38,6 +38,15 @@ impl Value {
         }
     }
 
+    /// A short name of it, for people.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Text(text) | Self::Number(text) | Self::Name(text) => text.clone(),
+            Self::Table(_) => "{...}".to_owned(),
+            Self::Call(name, _) => format!("{name}(...)"),
+        }
+    }
+
     /// The value behind a key of the table.
     pub(super) fn key(&self, key: &str) -> Option<&Self> {
         match self {
@@ -68,6 +77,8 @@ pub(super) struct Statement {
     /// The variable that it sets.
     pub(super) variable: Option<String>,
     pub(super) value: Option<Value>,
+    /// The words in it, if it is more.
+    pub(super) words: Vec<String>,
 }
 
 /// A piece of Lua.
@@ -103,9 +114,16 @@ pub(super) fn statements(text: &str) -> Vec<Statement> {
         };
         let line_text = usize::try_from(*line).ok().and_then(|line| lines.get(line - 1));
         let text = line_text.map_or("", |text| text.trim()).to_owned();
-        found.push(Statement { line: *line, text, variable, value });
         // A statement has at least one token.
-        at = parser.at.max(at + 1);
+        let end = parser.at.max(at + 1);
+        let unknown = tokens.get(at..end).filter(|_| value.is_none()).unwrap_or_default();
+        let word = |(_, token): &(u32, Token)| match token {
+            Token::Word(word) => Some(word.clone()),
+            _ => None,
+        };
+        let words = unknown.iter().filter_map(word).collect();
+        found.push(Statement { line: *line, text, variable, value, words });
+        at = end;
     }
     found
 }

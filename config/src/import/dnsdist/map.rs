@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use super::call::Call;
+use super::kinds::KINDS;
 use super::lua::{PROGRAM, Value, statements};
 use super::names::{self, socket};
 use super::{logs, rules, servers};
+use crate::import::clients::{ByClient, Said};
 use crate::import::draft::Draft;
-use crate::import::meaning::{Forwarder, NONE, network};
+use crate::import::meaning::{Answer, Forwarder, NONE, network};
 use crate::import::source::{Origin, Sources, Text, shown};
 use crate::limits::MAX_IMPORT_NESTING;
 
@@ -27,30 +30,56 @@ const USUAL_CLIENTS: [&str; 9] = [
     "fc00::/7",
     "fe80::/10",
 ];
-/// Calls about dnsdist's own process and its console.
-const UNNEEDED: [&str; 22] = [
-    "setSecurityPollSuffix",
-    "controlSocket",
-    "setKey",
-    "setConsoleACL",
-    "addConsoleACL",
-    "setMaxTCPClientThreads",
-    "setVerbose",
-    "setMaxUDPOutstanding",
-    "setRingBuffersSize",
-    "setRingBuffersLockRetries",
-    "setWebserverConfig",
-    "setConsoleConnectionsLogging",
-    "setMaxTCPQueuedConnections",
-    "setUDPMultipleMessagesVectorSize",
-    "setRandomizedOutgoingSockets",
-    "setOutgoingTLSSessionsCacheMaxTicketsPerBackend",
-    "setServFailWhenNoServer",
-    "setCacheCleaningDelay",
-    "setCacheCleaningPercentage",
-    "setSyslogFacility",
-    "newDNSName",
-    "setStructuredLogging",
+/// How the names of calls begin that ask for something, on a console.
+const OF_CONSOLE: [&str; 4] = ["show", "exceed", "get", "grep"];
+
+/// Options of sockets that need no counterpart.
+const OF_SOCKETS: [&str; 27] = [
+    "doTCP",
+    "reusePort",
+    "tcpFastOpenQueueSize",
+    "interface",
+    "cpus",
+    "tcpListenQueueSize",
+    "maxInFlight",
+    "maxConcurrentTCPConnections",
+    "provider",
+    "library",
+    "ticketKeyFile",
+    "ticketsKeysRotationDelay",
+    "numberOfTicketsKeys",
+    "sessionTickets",
+    "numberOfStoredSessions",
+    "idleTimeout",
+    "serverTokens",
+    "internalPipeBufferSize",
+    "releaseBuffers",
+    "enableRenegotiation",
+    "ktls",
+    "tlsAsyncMode",
+    "readAhead",
+    "preferServerCiphers",
+    "keyLogFile",
+    "exactPathMatching",
+    "maxConcurrentQueriesPerConnection",
+];
+
+/// Calls that decide who may ask, what they are told, or whom we ask.
+const DECIDING: [&str; 14] = [
+    "newServer",
+    "rmServer",
+    "addAction",
+    "setACL",
+    "addACL",
+    "rmACL",
+    "setACLFromFile",
+    "setRules",
+    "clearRules",
+    "setLocal",
+    "addLocal",
+    "addDOHLocal",
+    "addTLSLocal",
+    "addDOQLocal",
 ];
 
 /// A configuration that is read.
@@ -63,6 +92,8 @@ pub(super) struct Program {
     servers: Vec<servers::Server>,
     /// The clients that `setACL` and `addACL` name.
     clients: Option<Vec<(String, Origin)>>,
+    /// The rules in their order, of which the first that matches decides.
+    rules: Vec<rules::Rule>,
     first: Option<Origin>,
 }
 
@@ -70,9 +101,14 @@ impl Program {
     pub(super) fn read(&mut self, text: &Text, sources: &mut Sources<'_>) {
         for one in statements(&text.text) {
             let origin = Origin::new(text.at(one.line), &one.text);
-            self.first.get_or_insert_with(|| origin.clone());
+            // A place of its own: what stands for the whole file is not this statement.
+            self.first.get_or_insert_with(|| Origin::new(text.at(one.line), &one.text));
+            self.forwarder.draft.parsed(&origin);
             let Some(value) = one.value else {
-                self.forwarder.draft.unmapped(&origin, PROGRAM);
+                match one.words.iter().any(|word| DECIDING.contains(&&**word)) {
+                    true => self.forwarder.draft.decisive(&origin, PROGRAM),
+                    false => self.forwarder.draft.unmapped(&origin, PROGRAM),
+                }
                 continue;
             };
             let value = self.resolved(value);
@@ -98,8 +134,9 @@ impl Program {
         let (values, depth) = value.measure();
         self.kept = self.kept.saturating_add(values);
         if self.kept > MAX_KEPT || depth > MAX_IMPORT_NESTING {
-            return self.forwarder.draft.unmapped(origin, PROGRAM);
+            return self.forwarder.draft.decisive(origin, PROGRAM);
         }
+        self.forwarder.draft.read(origin);
         self.variables.insert(variable, value);
     }
 
@@ -141,72 +178,103 @@ impl Program {
         origin: &Origin,
         sources: &mut Sources<'_>,
     ) {
-        let first = arguments.first();
-        let text = first.and_then(Value::text).unwrap_or_default().to_owned();
+        let call = Call::new(arguments);
+        let text = arguments.first().and_then(Value::text).unwrap_or_default().to_owned();
         match name {
             "includeDirectory" => self.include(&text, origin, sources),
-            "setLocal" | "addLocal" => self.local(&text, arguments, origin),
-            "addTLSLocal" => self.encrypted("tls", 853, &text, arguments, origin),
-            "addDOHLocal" => self.encrypted("https", 443, &text, arguments, origin),
-            "addDOQLocal" => self.encrypted("quic", 853, &text, arguments, origin),
+            "setLocal" | "addLocal" => self.local(&call, origin),
+            "addTLSLocal" => self.encrypted("tls", 853, &call, origin),
+            "addDOHLocal" => self.encrypted("https", 443, &call, origin),
+            "addDOQLocal" => self.encrypted("quic", 853, &call, origin),
             "setACL" => {
                 self.clients = Some(Vec::new());
-                self.clients(first, origin);
+                self.clients(arguments.first(), origin);
             }
-            "addACL" => self.clients(first, origin),
-            "newServer" => servers::server(&mut self.forwarder, &mut self.servers, first, origin),
-            "setServerPolicy" => servers::policy(&mut self.forwarder, first, "default", origin),
+            "addACL" => self.clients(arguments.first(), origin),
+            "newServer" => {
+                servers::server(&mut self.forwarder, &mut self.servers, &call, origin);
+                call.list_rest(origin, &mut self.forwarder);
+            }
+            "addAction" => self.rule(arguments, origin),
+            "newPacketCache" => {
+                self.cache(&call, origin);
+                call.list_rest(origin, &mut self.forwarder);
+            }
+            "add" | "addMask" => self.add_to_set(arguments, origin),
+            // The cache serves all pools, and was made by `newPacketCache`.
+            "setCache" | "getPool" | "newSuffixMatchNode" | "newNMG" | "newDNSName" => {
+                self.forwarder.draft.read(origin);
+            }
+            _ => self.setting(name, arguments, &text, origin),
+        }
+    }
+
+    /// A rule with its action. Those that log stand for themselves, the others are in an order.
+    fn rule(&mut self, arguments: &[Value], origin: &Origin) {
+        if !logs::action(&mut self.forwarder, arguments, origin) {
+            self.forwarder.draft.read(origin);
+            self.rules.push(rules::Rule { arguments: arguments.to_vec(), origin: origin.clone() });
+        }
+    }
+
+    /// Calls that one key stands for.
+    fn setting(&mut self, name: &str, arguments: &[Value], text: &str, origin: &Origin) {
+        let (first, forwarder) = (arguments.first(), &mut self.forwarder);
+        match name {
+            "setServerPolicy" => servers::policy(forwarder, first, "default", origin),
             "setPoolServerPolicy" => {
                 let pool = arguments.get(1).and_then(Value::text).unwrap_or_default().to_owned();
-                servers::policy(&mut self.forwarder, first, &names::group(&pool), origin);
+                servers::policy(forwarder, first, &names::group(&pool), origin);
             }
-            "addAction" => rules::action(&mut self.forwarder, arguments, origin),
             "addResponseAction" | "addCacheHitResponseAction" | "addSelfAnsweredResponseAction" => {
-                if !logs::action(&mut self.forwarder, arguments, origin) {
-                    self.forwarder.draft.unmapped(origin, NONE);
+                if !logs::action(forwarder, arguments, origin) {
+                    forwarder.draft.unmapped(origin, NONE);
                 }
             }
-            "newRemoteLogger" => self.forwarder.draft.unmapped(origin, logs::PROTOBUF),
+            "newRemoteLogger" => forwarder.draft.unmapped(origin, logs::PROTOBUF),
             // The action that uses it says so.
-            "newFrameStreamUnixLogger" | "newFrameStreamTcpLogger" => {}
-            "newPacketCache" => self.cache(&text, arguments.get(1), origin),
+            "newFrameStreamUnixLogger" | "newFrameStreamTcpLogger" => forwarder.draft.read(origin),
             "setStaleCacheEntriesTTL" => {
-                self.forwarder.draft.set("cache", "serve_stale", text != "0", origin);
+                forwarder.draft.set("cache", "serve_stale", text != "0", origin);
                 if text != "0" {
-                    self.forwarder.number("cache", "stale_window_seconds", &text, origin);
+                    forwarder.number("cache", "stale_window_seconds", text, origin);
                 }
             }
             "setECSSourcePrefixV4" => {
-                self.forwarder.number("client_subnet", "ipv4_prefix", &text, origin)
+                forwarder.number("client_subnet", "ipv4_prefix", text, origin)
             }
             "setECSSourcePrefixV6" => {
-                self.forwarder.number("client_subnet", "ipv6_prefix", &text, origin)
+                forwarder.number("client_subnet", "ipv6_prefix", text, origin)
             }
             "setMaxTCPQueriesPerConnection" => {
-                self.forwarder.number("streams", "max_queries_per_connection", &text, origin);
+                forwarder.number("streams", "max_queries_per_connection", text, origin);
             }
-            "setProxyProtocolACL" => {
-                for prefix in first.and_then(Value::texts).unwrap_or_default() {
-                    self.forwarder.draft.push("streams", "proxy_protocol", prefix, origin);
-                }
-            }
+            "setProxyProtocolACL" => match first.and_then(Value::texts) {
+                Some(texts) => texts.into_iter().for_each(|prefix| {
+                    forwarder.draft.push("streams", "proxy_protocol", prefix, origin);
+                }),
+                None => forwarder.draft.decisive(origin, PROGRAM),
+            },
             "webserver" => match text.parse::<SocketAddr>() {
                 Ok(_) => {
-                    self.forwarder.draft.set("metrics", "listen", &*text, origin);
+                    forwarder.draft.set("metrics", "listen", text, origin);
                     let why = "metrics alone are at this address; for the HTTP API and the console see `[api]` and `[[token]]`";
-                    self.forwarder.draft.unmapped(origin, why);
+                    forwarder.draft.unmapped(origin, why);
                 }
-                Err(_) => self.forwarder.draft.unmapped(origin, "this is no address and port"),
+                Err(_) => forwarder.draft.unmapped(origin, "this is no address and port"),
             },
-            "add" | "addMask" => self.add_to_set(arguments, origin),
-            // The cache serves all pools, and was made by `newPacketCache`.
-            "setCache" | "getPool" | "newSuffixMatchNode" | "newNMG" => {}
-            _ if UNNEEDED.contains(&name) => self.forwarder.draft.unneeded(origin),
             "dynBlockRulesGroup" => {
                 let why = "limits of `[ratelimit]` hold at once; there are no timed blocks";
-                self.forwarder.draft.unmapped(origin, why);
+                forwarder.draft.unmapped(origin, why);
             }
-            _ => self.forwarder.draft.unmapped(origin, NONE),
+            // They print something.
+            _ if OF_CONSOLE.iter().any(|begin| name.starts_with(begin)) => {
+                forwarder.draft.unneeded(origin);
+            }
+            // One of another name counts as unread.
+            _ => {
+                KINDS.list(name, origin, forwarder);
+            }
         }
     }
 
@@ -218,91 +286,94 @@ impl Program {
         });
         match files {
             Ok(files) => {
+                self.forwarder.draft.read(origin);
                 for file in files {
                     match sources.open(&file) {
                         Ok(text) => {
                             self.read(&text, sources);
                             sources.close();
                         }
-                        Err(why) => self.forwarder.draft.unmapped(origin, shown(&why)),
+                        Err(why) => self.forwarder.draft.decisive(origin, shown(&why)),
                     }
                 }
             }
-            Err(why) => self.forwarder.draft.unmapped(origin, shown(&why)),
+            Err(why) => self.forwarder.draft.decisive(origin, shown(&why)),
         }
     }
 
-    fn local(&mut self, text: &str, arguments: &[Value], origin: &Origin) {
-        let Some(address) = socket(text, 53) else {
+    fn local(&mut self, call: &Call<'_>, origin: &Origin) {
+        let Some(address) = socket(call.text(0).unwrap_or_default(), 53) else {
             return self.forwarder.draft.unmapped(origin, "this is no address");
         };
-        let is_udp_only =
-            arguments.get(1).and_then(|it| it.key("doTCP")) == Some(&Value::Name("false".into()));
+        let is_udp_only = call.option(1, "doTCP") == Some(&Value::Name("false".into()));
         if self.forwarder.listen(address, origin) && !is_udp_only {
             self.forwarder.stream("tcp", address, origin);
         }
+        call.skip(1, &OF_SOCKETS);
+        call.list_rest(origin, &mut self.forwarder);
     }
 
-    fn encrypted(
-        &mut self,
-        transport: &'static str,
-        port: u16,
-        text: &str,
-        arguments: &[Value],
-        origin: &Origin,
-    ) {
-        let Some(address) = socket(text, port) else {
+    fn encrypted(&mut self, transport: &'static str, port: u16, call: &Call<'_>, origin: &Origin) {
+        let Some(address) = socket(call.text(0).unwrap_or_default(), port) else {
             return self.forwarder.draft.unmapped(origin, "this is no address");
         };
-        let files = |at: usize| arguments.get(at).and_then(Value::texts).unwrap_or_default();
-        if transport == "https" && files(1).is_empty() {
+        let [certificates, keys] = [1, 2].map(|at| call.texts(at).unwrap_or_default());
+        if transport == "https" && certificates.is_empty() {
             return self.forwarder.draft.unmapped(origin, "HTTP without TLS is not served");
         }
         self.forwarder.stream(transport, address, origin);
-        for (at, key) in [(1, "certificate"), (2, "key")] {
-            if let Some(file) = files(at).first() {
+        for (files, key) in [(certificates, "certificate"), (keys, "key")] {
+            if let Some(file) = files.first() {
                 self.forwarder.draft.set("streams", key, *file, origin);
             }
-            if files(at).len() > 1 {
+            if files.len() > 1 {
                 self.forwarder.draft.unmapped(origin, format!("there is one `streams.{key}`"));
             }
         }
-        if let Some(path) = files(3).first().filter(|_| transport == "https") {
-            self.forwarder.draft.set("streams", "https_path", *path, origin);
+        if transport == "https" {
+            let paths = call.texts(3).unwrap_or_default();
+            if let Some(path) = paths.first() {
+                self.forwarder.draft.set("streams", "https_path", *path, origin);
+            }
+            if paths.len() > 1 {
+                self.forwarder.draft.unmapped(origin, "there is one `streams.https_path`");
+            }
         }
+        call.skip(if transport == "https" { 4 } else { 3 }, &OF_SOCKETS);
+        call.list_rest(origin, &mut self.forwarder);
     }
 
     fn clients(&mut self, listed: Option<&Value>, origin: &Origin) {
         let Some(texts) = listed.and_then(Value::texts) else {
-            return self.forwarder.draft.unmapped(origin, PROGRAM);
+            return self.forwarder.draft.decisive(origin, PROGRAM);
         };
+        self.forwarder.draft.read(origin);
         let usual =
             || USUAL_CLIENTS.iter().map(|text| ((*text).to_owned(), origin.clone())).collect();
         let clients = self.clients.get_or_insert_with(usual);
         clients.extend(texts.into_iter().map(|text| (text.to_owned(), origin.clone())));
     }
 
-    fn cache(&mut self, entries: &str, options: Option<&Value>, origin: &Origin) {
-        match entries.parse::<u64>() {
-            Ok(entries) => self.forwarder.cache_size(entries.saturating_mul(ENTRY_BYTES), origin),
-            Err(_) => self.forwarder.draft.unmapped(origin, "this is no number of entries"),
+    /// `newPacketCache(entries, {...})`, or with all of its options in their order.
+    fn cache(&mut self, call: &Call<'_>, origin: &Origin) {
+        match call.text(0).and_then(|entries| entries.parse::<u64>().ok()) {
+            Some(entries) => self.forwarder.cache_size(entries.saturating_mul(ENTRY_BYTES), origin),
+            None => self.forwarder.draft.unmapped(origin, "this is no number of entries"),
         }
-        let Some(Value::Table(fields)) = options else { return };
-        for (name, value) in fields {
-            let key = match name.as_deref() {
-                Some("maxTTL") => "max_ttl",
-                Some("minTTL") => "min_ttl",
-                Some("maxNegativeTTL") => "max_negative_ttl",
-                Some("staleTTL") => "stale_ttl",
-                Some("numberOfShards" | "deferrableInsertLock" | "keepStaleData") => continue,
-                name => {
-                    let name = name.unwrap_or("an option").to_owned();
-                    self.forwarder.draft.unmapped(origin, format!("`{}`: {NONE}", shown(&name)));
-                    continue;
-                }
-            };
-            self.forwarder.number("cache", key, value.text().unwrap_or_default(), origin);
+        for (option, at, key) in [
+            ("maxTTL", 1, "max_ttl"),
+            ("minTTL", 2, "min_ttl"),
+            ("staleTTL", 4, "stale_ttl"),
+            ("maxNegativeTTL", 8, "max_negative_ttl"),
+        ] {
+            let value = call.option(1, option).and_then(Value::text).or_else(|| call.text(at));
+            if let Some(value) = value {
+                self.forwarder.number("cache", key, value, origin);
+            }
         }
+        call.skip(1, &["numberOfShards", "deferrableInsertLock", "keepStaleData"]);
+        // `numberOfShards` and `deferrableInsertLock`.
+        let _ = (call.argument(6), call.argument(7));
     }
 
     /// Adds names or networks to a set of them.
@@ -312,31 +383,50 @@ impl Program {
             && let Some(texts) = rest.first().and_then(Value::texts)
         {
             fields.extend(texts.into_iter().map(|text| (None, Value::Text(text.to_owned()))));
-            return;
+            return self.forwarder.draft.read(origin);
         }
-        self.forwarder.draft.unmapped(origin, PROGRAM);
+        self.forwarder.draft.decisive(origin, PROGRAM);
     }
 
     pub(super) fn finish(mut self) -> Draft {
         let origin = self.first.clone().unwrap_or_default();
         let is_usual = self.clients.is_none();
         let usual = USUAL_CLIENTS.map(|text| (text.to_owned(), Origin::new(origin.place, "")));
+        let mut answers = ByClient::all(Said::by("drop", &origin));
         for (text, origin) in self.clients.take().unwrap_or_else(|| usual.to_vec()) {
-            match network(&text) {
-                Some(prefix) => self.forwarder.access(prefix, "allow", &origin),
-                None => self
-                    .forwarder
-                    .draft
-                    .unmapped(&origin, format!("`{}` is no network", shown(&text))),
+            let (bare, answer) = match text.strip_prefix('!') {
+                Some(bare) => (bare, "drop"),
+                None => (&*text, "allow"),
+            };
+            match network(bare) {
+                Some(prefix) => answers.set(prefix, Said::by(answer, &origin)),
+                None => {
+                    let why = format!("`{}` is no network", shown(&text));
+                    self.forwarder.draft.decisive(&origin, why);
+                }
             }
         }
         if is_usual {
             self.forwarder.draft.single("acl").note =
                 "The clients that dnsdist answers without `setACL`.".to_owned();
         }
-        self.forwarder.draft.set("acl", "default", "drop", &origin);
+        let answers = rules::map(std::mem::take(&mut self.rules), &answers, &mut self.forwarder);
+        self.access(&answers, &origin);
         servers::finish(&mut self.forwarder, std::mem::take(&mut self.servers));
         self.forwarder.share_port();
         self.forwarder.draft
+    }
+
+    /// Writes who may ask. dnsdist drops all others.
+    fn access(&mut self, answers: &ByClient<Said<Answer>>, origin: &Origin) {
+        let mut listed = ByClient::all(Said::by_default("refuse"));
+        for (network, said) in answers.networks() {
+            match said.value {
+                "drop" if network.length == 0 => {}
+                _ => listed.set(network, said.clone()),
+            }
+        }
+        self.forwarder.access(&listed, origin);
+        self.forwarder.draft.set("acl", "default", "drop", origin);
     }
 }

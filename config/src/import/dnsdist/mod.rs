@@ -1,12 +1,17 @@
 //! dnsdist.conf: the calls that stand alone in a line of Lua. Nothing is executed.
 
+mod call;
+mod kinds;
 mod logs;
 mod lua;
 mod map;
 mod names;
 mod rules;
+mod selected;
 mod servers;
 
+#[cfg(test)]
+pub(super) use self::kinds::KINDS;
 use super::draft::Draft;
 use super::source::{Sources, Text};
 

@@ -1,38 +1,67 @@
 //! `newServer` and the policies of pools.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use super::call::Call;
 use super::lua::Value;
 use super::names::{group, socket};
-use crate::import::draft::Value as Written;
-use crate::import::meaning::{Forwarder, NONE, Upstream};
-use crate::import::source::{Origin, shown};
+use crate::import::draft::{Table, Value as Written};
+use crate::import::meaning::{Forwarder, Upstream};
+use crate::import::source::Origin;
+
+/// The strategy that is nearest to dnsdist's `leastOutstanding`.
+const LEAST_OUTSTANDING: &str = "fastest";
 
 /// A server, and the group of its pool.
 pub(super) struct Server {
     group: String,
     order: u32,
+    weight: u64,
     upstream: Upstream,
 }
+
+/// Options of a server that need no counterpart.
+const UNNEEDED: [&str; 19] = [
+    "name",
+    "id",
+    "sockets",
+    "checkName",
+    "checkType",
+    "checkClass",
+    "checkFunction",
+    "mustResolve",
+    "checkTCP",
+    "tcpFastOpen",
+    "tcpConnectTimeout",
+    "tcpSendTimeout",
+    "tcpRecvTimeout",
+    "retries",
+    "healthCheckMode",
+    "maxInFlight",
+    "reconnectOnUp",
+    "tlsSessionCache",
+    "addXPF",
+];
 
 /// Reads a server into the list.
 pub(super) fn server(
     forwarder: &mut Forwarder,
     servers: &mut Vec<Server>,
-    options: Option<&Value>,
+    call: &Call<'_>,
     origin: &Origin,
 ) {
-    let draft = &mut forwarder.draft;
-    let text = |key: &str| options.and_then(|it| it.key(key)).and_then(Value::text);
-    let is = |key: &str, name: &str| matches!(options.and_then(|it| it.key(key)), Some(Value::Name(other)) if other == name);
-    let address = options.and_then(Value::text).or_else(|| text("address")).unwrap_or_default();
+    let text = |key: &str| call.option(0, key).and_then(Value::text);
+    let is = |key: &str, name: &str| matches!(call.option(0, key), Some(Value::Name(other)) if other == name);
+    let address = call.text(0).or_else(|| text("address")).unwrap_or_default();
     let usual = match (text("dohPath"), text("tls")) {
         (Some(_), Some(_)) => 443,
         (None, Some(_)) => 853,
         _ => 53,
     };
     let Some(address) = socket(address, usual) else {
-        return draft.unmapped(origin, "an upstream has an address, as in 192.0.2.1:53");
+        let why = "an upstream has an address, as in 192.0.2.1:53";
+        return forwarder.draft.decisive(origin, why);
     };
     let (address, mut keys) = match (text("tls"), text("dohPath")) {
         (None | Some(""), _) => (address.to_string(), Vec::new()),
@@ -40,18 +69,28 @@ pub(super) fn server(
         (Some(_), Some(path)) => (format!("https://{address}{path}"), Vec::new()),
     };
     if address.contains("://") {
-        for (option, key) in [("subjectName", "name"), ("caStore", "ca_file")] {
+        for (option, key) in
+            [("subjectName", "name"), ("subjectAddr", "name"), ("caStore", "ca_file")]
+        {
             keys.extend(text(option).map(|text| (key, Written::from(text))));
+        }
+        if is("validateCertificates", "false") {
+            let why = "the certificate is checked: it has to be valid for the address, or for `upstream.name`";
+            forwarder.draft.unmapped(origin, why);
         }
     }
     if is("useClientSubnet", "true") {
         keys.push(("client_subnet", true.into()));
-        draft.set("client_subnet", "policy", "add", origin);
+        forwarder.draft.set("client_subnet", "policy", "add", origin);
     }
-    if let Some(source) = text("source").filter(|source| source.parse::<std::net::IpAddr>().is_ok())
-    {
-        keys.push(("source", source.into()));
+    match text("source") {
+        Some(source) if source.parse::<IpAddr>().is_ok() => keys.push(("source", source.into())),
+        Some(_) => {
+            forwarder.draft.unmapped(origin, "`source` is an address here, not an interface")
+        }
+        None => {}
     }
+    let weight = text("weight").and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
     for (option, key, factor) in [
         ("maxCheckFailures", "failures", 1),
         ("rise", "successes", 1),
@@ -59,48 +98,20 @@ pub(super) fn server(
         ("checkTimeout", "timeout_ms", 1),
     ] {
         if let Some(number) = text(option).and_then(|text| text.parse::<u64>().ok()) {
-            draft.set("health", key, number.saturating_mul(factor), origin);
+            forwarder.draft.set("health", key, number.saturating_mul(factor), origin);
         }
     }
-    let known = [
-        "address",
-        "name",
-        "pool",
-        "order",
-        "tls",
-        "subjectName",
-        "caStore",
-        "dohPath",
-        "useClientSubnet",
-        "source",
-        "maxCheckFailures",
-        "rise",
-        "checkInterval",
-        "checkTimeout",
-        "weight",
-        "sockets",
-        "id",
-        "checkName",
-        "checkType",
-        "mustResolve",
-    ];
-    if let Some(Value::Table(fields)) = options {
-        for (name, _) in fields {
-            let name = name.as_deref().unwrap_or("a value without a name");
-            if !known.contains(&name) {
-                draft.unmapped(origin, format!("`{}`: {NONE}", shown(name)));
-            }
-        }
-    }
-    let pools = options.and_then(|it| it.key("pool")).and_then(Value::texts).unwrap_or_default();
+    call.skip(0, &UNNEEDED);
+    let pools = call.option(0, "pool").and_then(Value::texts).unwrap_or_default();
     if pools.len() > 1 {
-        draft
-            .unmapped(origin, "an upstream is in one group; this one is in that of its first pool");
+        let why = "an upstream is in one group; this one is in that of its first pool";
+        forwarder.draft.decisive(origin, why);
     }
     let order = text("order").and_then(|text| text.parse().ok()).unwrap_or(1);
     let group = group(pools.first().copied().unwrap_or_default());
     let upstream = Upstream { address, keys, origin: origin.clone() };
-    servers.push(Server { group, order, upstream });
+    servers.push(Server { group, order, weight, upstream });
+    forwarder.draft.read(origin);
 }
 
 /// Which server of a group is asked.
@@ -118,12 +129,9 @@ pub(super) fn policy(
     let strategy = match name {
         "firstAvailable" => "failover",
         "roundrobin" => "round_robin",
-        "leastOutstanding" => "fastest",
+        "leastOutstanding" => LEAST_OUTSTANDING,
         "wrandom" | "whashed" | "chashed" => {
-            draft.unmapped(
-                origin,
-                "servers are asked in turn; write their weights as `weight` into each [[upstream]]",
-            );
+            draft.unmapped(origin, "servers are asked in turn, by their `weight`, not at random");
             "round_robin"
         }
         _ => return draft.unmapped(origin, "there is no such strategy"),
@@ -135,12 +143,33 @@ pub(super) fn policy(
 
 /// Puts the servers of each pool into a group, in their order.
 pub(super) fn finish(forwarder: &mut Forwarder, servers: Vec<Server>) {
-    let mut groups: BTreeMap<String, Vec<(u32, Upstream)>> = BTreeMap::new();
-    for Server { group, order, upstream } in servers {
-        groups.entry(group).or_default().push((order, upstream));
+    let mut groups: BTreeMap<String, Vec<Server>> = BTreeMap::new();
+    for server in servers {
+        groups.entry(server.group.clone()).or_default().push(server);
     }
     for (group, mut servers) in groups {
-        servers.sort_by_key(|(order, _)| *order);
-        forwarder.group(&group, servers.into_iter().map(|(_, server)| server).collect());
+        servers.sort_by_key(|server| server.order);
+        let of_group = |table: &&Table| table.text("name") == Some(&*group);
+        let strategy = forwarder.draft.all("group").find(of_group);
+        let is_by_turns = strategy.and_then(|table| table.text("strategy")) == Some("round_robin");
+        if strategy.is_none() && servers.len() > 1 {
+            // dnsdist's own default.
+            let table = forwarder.draft.add("group", None);
+            table.set("name", &*group, None);
+            table.set("strategy", LEAST_OUTSTANDING, None);
+        }
+        let mut upstreams = Vec::new();
+        for Server { weight, mut upstream, .. } in servers {
+            match weight {
+                1 => {}
+                _ if is_by_turns => upstream.keys.push(("weight", weight.into())),
+                _ => {
+                    let why = "`weight` counts in a group with the strategy `round_robin` alone";
+                    forwarder.draft.unmapped(&upstream.origin, why);
+                }
+            }
+            upstreams.push(upstream);
+        }
+        forwarder.group(&group, upstreams);
     }
 }

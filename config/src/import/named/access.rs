@@ -1,8 +1,10 @@
-//! Lists of clients: the first element that matches decides.
+//! Lists of clients: the first element that matches decides (`address_match_list`).
 
 use std::collections::BTreeMap;
 
+use super::names::Names;
 use super::statement::Statement;
+use crate::import::clients::{ByClient, Said, roots};
 use crate::import::meaning::{Forwarder, network};
 use crate::import::source::Origin;
 use crate::limits::MAX_IMPORT_NESTING;
@@ -11,62 +13,135 @@ use crate::prefix::Prefix;
 /// The lists that have names.
 pub(super) type Lists<'s> = BTreeMap<String, &'s Statement>;
 
-/// Networks that an address match list was made into, each allowed or not.
-pub(super) type Clients = Vec<(Prefix, bool, Origin)>;
+/// For each client whether the list matches it, or lets it through with an exclamation mark; `None`: neither.
+pub(super) type Clients = ByClient<Said<Option<bool>>>;
 
-/// Elements of one list, with those of the lists in it. A list may contain itself.
-const MAX_ELEMENTS: usize = 100_000;
-
-/// The networks of a list.
-pub(super) fn clients(list: &Statement, lists: &Lists<'_>, forwarder: &mut Forwarder) -> Clients {
-    let (mut clients, mut left) = (Clients::new(), MAX_ELEMENTS);
-    add(list, lists, (true, 0), &mut left, &mut clients, forwarder);
-    clients
+/// What to take for clients that are not known by their addresses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// The list does not match them: it allows something.
+    NoMatch,
+    /// The list matches all clients: it forbids something.
+    Match,
 }
 
-fn add(
+impl Unknown {
+    fn flipped(self) -> Self {
+        match self {
+            Self::NoMatch => Self::Match,
+            Self::Match => Self::NoMatch,
+        }
+    }
+}
+
+/// A list that is being read.
+struct Reader<'r, 's> {
+    names: &'r Names<'s>,
+    forwarder: &'r mut Forwarder,
+}
+
+/// The clients that a list matches. What cannot be told by an address is listed.
+pub(super) fn clients(
     list: &Statement,
-    lists: &Lists<'_>,
-    (allowed, depth): (bool, usize),
-    left: &mut usize,
-    clients: &mut Clients,
+    names: &Names<'_>,
+    unknown: Unknown,
     forwarder: &mut Forwarder,
-) {
-    for one in list.block() {
-        let origin = one.origin();
-        let negated = one.word(0) == "!";
-        let allowed = allowed != negated;
-        let word = one.word(usize::from(negated));
-        if depth >= MAX_IMPORT_NESTING || *left == 0 {
-            return forwarder.draft.unmapped(&origin, "the lists in this list are too many");
-        }
-        *left -= 1;
-        let mut all = |networks: &[&str]| {
-            let networks = networks.iter().filter_map(|text| network(text));
-            clients.extend(networks.map(|prefix| (prefix, allowed, origin.clone())));
-        };
-        match word {
-            "" if one.block.is_some() => {
-                add(one, lists, (allowed, depth + 1), left, clients, forwarder);
+) -> Clients {
+    Reader { names, forwarder }.read(list, unknown, 0)
+}
+
+/// The networks that a list matches, none of which contains another one's exception.
+pub(super) fn matched(clients: &Clients) -> impl Iterator<Item = (Prefix, &Said<Option<bool>>)> {
+    clients.networks().filter(|(_, said)| said.value == Some(true))
+}
+
+impl Reader<'_, '_> {
+    fn read(&mut self, list: &Statement, unknown: Unknown, depth: usize) -> Clients {
+        // Elements before the next list in this one; then what they, and that list, say.
+        let mut plain: Vec<(Prefix, Said<Option<bool>>)> = Vec::new();
+        let mut before = ByClient::all(Said::by_default(None));
+        for one in list.block() {
+            let origin = one.origin();
+            self.forwarder.draft.read(&origin);
+            let negated = one.word(0) == "!";
+            let said = Said::by(Some(!negated), &origin);
+            let word = one.word(usize::from(negated));
+            let named =
+                self.names.lists.get(word).copied().filter(|_| whole_network(word).is_none());
+            let inner = match word {
+                "" => Some(one).filter(|one| one.block.is_some()),
+                "any" | "none" | "localhost" | "localnets" | "key" | "geoip" => None,
+                _ => named,
+            };
+            if depth >= MAX_IMPORT_NESTING || !self.names.take_elements(1) {
+                self.forwarder.draft.decisive(&origin, "the lists in this list are too many");
+                plain.extend(all_of(!negated, unknown, &origin));
+                break;
             }
-            "any" => all(&["0.0.0.0/0", "::/0"]),
-            "none" => {}
-            "localhost" => all(&["127.0.0.0/8", "::1/128"]),
-            "localnets" => {
-                let why = "write the networks of this host's interfaces";
-                forwarder.draft.unmapped(&origin, why);
-            }
-            "key" | "geoip" => {
-                forwarder.draft.unmapped(&origin, "clients are told apart by address alone");
-            }
-            word => match (whole_network(word), lists.get(word)) {
-                (Some(prefix), _) => clients.push((prefix, allowed, origin)),
-                (None, Some(list)) => {
-                    add(list, lists, (allowed, depth + 1), left, clients, forwarder)
+            if let Some(inner) = inner {
+                let unknown = if negated { unknown.flipped() } else { unknown };
+                let inner = self.read(inner, unknown, depth + 1);
+                if inner.values().all(|inner| inner.value != Some(false)) {
+                    plain.extend(matched(&inner).map(|(network, _)| (network, said.clone())));
+                    continue;
                 }
-                (None, None) => forwarder.draft.unmapped(&origin, "there is no list of this name"),
-            },
+                self.names.take_elements(inner.len() + before.len());
+                before =
+                    later(&before, &ByClient::first_match(plain.drain(..), Said::by_default(None)));
+                // A match of `!` in a list in a list is no match of the outer one.
+                let made =
+                    |first: &Said<Option<bool>>, inner: &Said<Option<bool>>| match first.value {
+                        None if inner.value == Some(true) => said.clone(),
+                        _ => first.clone(),
+                    };
+                before = before.join(&inner, made);
+                continue;
+            }
+            let networks: Vec<Prefix> = match word {
+                "any" => roots().to_vec(),
+                // It is `!any`.
+                "none" => {
+                    let said = Said::by(Some(negated), &origin);
+                    plain.extend(roots().map(|root| (root, said.clone())));
+                    continue;
+                }
+                "localhost" => {
+                    ["127.0.0.0/8", "::1/128"].iter().filter_map(|text| network(text)).collect()
+                }
+                word => whole_network(word).into_iter().collect(),
+            };
+            if networks.is_empty() {
+                self.forwarder.draft.decisive(&origin, why(word));
+                plain.extend(all_of(!negated, unknown, &origin));
+            }
+            plain.extend(networks.into_iter().map(|network| (network, said.clone())));
         }
+        later(&before, &ByClient::first_match(plain, Said::by_default(None)))
+    }
+}
+
+/// What an element says that matches clients we do not know: nothing, or the same for all.
+fn all_of(
+    matches: bool,
+    unknown: Unknown,
+    origin: &Origin,
+) -> impl Iterator<Item = (Prefix, Said<Option<bool>>)> {
+    let said = Said::by(Some(matches), origin);
+    let is_taken = matches == (unknown == Unknown::Match);
+    roots().into_iter().filter(move |_| is_taken).map(move |root| (root, said.clone()))
+}
+
+/// What the first of two lists says, and for the clients that it does not match the second.
+fn later(first: &Clients, second: &Clients) -> Clients {
+    first.join(second, |first, second| if first.value.is_some() { first } else { second }.clone())
+}
+
+/// Why an element cannot be taken over.
+fn why(word: &str) -> &'static str {
+    match word {
+        "localnets" => "write the networks of this host's interfaces instead of `localnets`",
+        "key" | "geoip" => "clients are told apart by address alone",
+        _ => "there is no list of this name",
     }
 }
 
@@ -79,25 +154,6 @@ fn whole_network(word: &str) -> Option<Prefix> {
         network(&format!("{whole}/{length}"))
     })
 }
-
-/// Gives the clients this access, the others `refused`. What an earlier network covers has no effect.
-pub(super) fn give(clients: Clients, refused: &'static str, forwarder: &mut Forwarder) {
-    for (at, (prefix, allowed, origin)) in clients.iter().enumerate() {
-        let covers = |(other, _, _): &(Prefix, bool, Origin)| {
-            let ours = format!("{}/{}", prefix.network, other.length);
-            other.length <= prefix.length && network(&ours) == Some(*other)
-        };
-        // Lists are short; of long ones the end is compared with the beginning only.
-        match clients[..at].iter().take(MAX_COMPARED).any(covers) {
-            true => forwarder.draft.unneeded(origin),
-            false if *allowed => forwarder.access(*prefix, "allow", origin),
-            false => forwarder.access(*prefix, refused, origin),
-        }
-    }
-}
-
-/// Elements that a later one is compared with.
-const MAX_COMPARED: usize = 1000;
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,19 @@
 //! `dns64 PREFIX { ... }`: AAAA records that are made of A records.
 
-use super::access;
+use super::access::{self, Clients, Unknown};
 use super::names::Names;
 use super::statement::Statement;
+use crate::import::clients::Said;
 use crate::import::draft::{Table, Value};
 use crate::import::meaning::{Forwarder, NONE, network, truth};
 use crate::import::source::Origin;
 use crate::prefix::Prefix;
 
+/// The most networks that addresses are not made of.
+const MAX_UNUSED: usize = 64;
+
 /// Networks, and where they stand.
-type Networks = Vec<(Prefix, Origin)>;
+type Networks = Vec<(Prefix, Option<Origin>)>;
 
 pub(super) fn map(one: &Statement, views: &[String], names: &Names<'_>, forwarder: &mut Forwarder) {
     let origin = one.origin();
@@ -17,7 +21,9 @@ pub(super) fn map(one: &Statement, views: &[String], names: &Names<'_>, forwarde
     if !views.is_empty() && forwarder.draft.all("dns64").any(is_for_all) {
         forwarder.draft.unmapped(&origin, "the prefixes of `options` hold in this view too");
     }
-    let Some(views) = clients(one, views, names, forwarder) else { return };
+    let Some(views) = clients(one, views, names, forwarder) else {
+        return one.note_read(&mut forwarder.draft);
+    };
     let excluded = excluded(one, names, forwarder);
     let unused = unused(one, names, forwarder);
     let text = one.word(1);
@@ -26,13 +32,16 @@ pub(super) fn map(one: &Statement, views: &[String], names: &Names<'_>, forwarde
     table.set("prefix", prefix, Some(origin.clone()));
     for (key, networks) in [("exclude", excluded), ("exclude_ipv4", unused)] {
         for (prefix, origin) in networks {
-            table.push(key, prefix.to_string(), Some(origin));
+            table.push(key, prefix.to_string(), origin);
         }
     }
     table.in_views(&views, &origin);
     for part in one.block() {
         let why = match (part.word(0), part.word(1)) {
-            ("clients" | "exclude" | "mapped", _) => continue,
+            ("clients" | "exclude" | "mapped", _) => {
+                part.note_read(&mut forwarder.draft);
+                continue;
+            }
             ("suffix", "::") | ("recursive-only", _) => {
                 forwarder.draft.unneeded(&part.origin());
                 continue;
@@ -59,28 +68,27 @@ fn clients(
     forwarder: &mut Forwarder,
 ) -> Option<Vec<String>> {
     let Some(list) = one.find("clients") else { return Some(views.to_vec()) };
-    let clients = access::clients(list, &names.lists, forwarder);
-    for (_, _, origin) in clients.iter().filter(|(_, allowed, _)| !allowed) {
-        let why = "`dns64.views` has the clients that get addresses, not those that do not";
-        forwarder.draft.unmapped(origin, why);
-    }
-    let allowed = || clients.iter().filter(|(_, allowed, _)| *allowed);
-    let has_all = |is_ipv4: bool| {
-        allowed().any(|(prefix, _, _)| prefix.length == 0 && prefix.network.is_ipv4() == is_ipv4)
-    };
+    let clients = access::clients(list, names, Unknown::NoMatch, forwarder);
+    let is_matched = |said: &Said<Option<bool>>| said.value == Some(true);
     let why = match () {
-        () if has_all(true) && has_all(false) => return Some(views.to_vec()),
-        () if allowed().next().is_none() => "no clients get addresses",
+        () if clients.values().all(is_matched) => return Some(views.to_vec()),
+        () if !clients.values().any(is_matched) => "no clients get addresses",
         () if names.has_views => {
             "write these clients into a `[[view]]`, and a `[[dns64]]` with its name in `views`"
         }
-        () => {
-            let networks = allowed().map(|(prefix, _, origin)| (*prefix, origin.clone())).collect();
-            return Some(vec![view(networks, list, forwarder)]);
-        }
+        () => match matched(&clients, true) {
+            Some(networks) => return Some(vec![view(networks, list, forwarder)]),
+            None => "these are too many networks",
+        },
     };
     forwarder.draft.unmapped(&one.origin(), why);
     None
+}
+
+/// The networks that a list matches, or all others.
+fn matched(clients: &Clients, is_matched: bool) -> Option<Networks> {
+    let pieces = clients.without(|said| (said.value == Some(true)) != is_matched)?;
+    Some(pieces.into_iter().map(|(network, said)| (network, said.origin.clone())).collect())
 }
 
 /// The name of a view with these clients, and no others.
@@ -96,40 +104,29 @@ fn view(networks: Networks, list: &Statement, forwarder: &mut Forwarder) -> Stri
         0 => "dns64".to_owned(),
         others => format!("dns64-{}", others + 1),
     };
-    let view = forwarder.draft.add("view", Some(list.origin()));
-    view.set("name", &*name, None);
-    for (prefix, origin) in networks {
-        view.push("clients", prefix.to_string(), Some(origin));
-    }
+    forwarder.view(&name, networks, &list.origin());
     name
 }
 
 /// IPv6 addresses that do not count.
 fn excluded(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) -> Networks {
     let Some(list) = one.find("exclude") else { return Networks::new() };
-    let mut excluded = Networks::new();
-    for (prefix, is_listed, origin) in access::clients(list, &names.lists, forwarder) {
-        match is_listed {
-            true if prefix.network.is_ipv6() => excluded.push((prefix, origin)),
-            true => {}
-            false => forwarder.draft.unmapped(&origin, "`dns64.exclude` has no exceptions"),
-        }
-    }
+    let listed = access::clients(list, names, Unknown::NoMatch, forwarder);
+    let mut excluded = matched(&listed, true).unwrap_or_default();
+    excluded.retain(|(prefix, _)| prefix.network.is_ipv6());
     excluded
 }
 
-/// IPv4 addresses that no others are made of: those that stand before `any`, with an exclamation mark.
+/// IPv4 addresses that no others are made of: those that `mapped` does not match.
 fn unused(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) -> Networks {
     let Some(list) = one.find("mapped") else { return Networks::new() };
-    let mut networks = access::clients(list, &names.lists, forwarder);
-    networks.retain(|(prefix, _, _)| prefix.network.is_ipv4());
-    let is_any = |(prefix, is_used, _): &(Prefix, bool, Origin)| *is_used && prefix.length == 0;
-    let end = networks.iter().position(is_any);
-    networks.truncate(end.unwrap_or(networks.len()));
-    if end.is_none() || networks.iter().any(|(_, is_used, _)| *is_used) {
-        let why = "`dns64.exclude_ipv4` has the addresses that are not used, not those that are";
+    let used = access::clients(list, names, Unknown::NoMatch, forwarder);
+    let mut unused = matched(&used, false).unwrap_or_default();
+    unused.retain(|(prefix, _)| prefix.network.is_ipv4());
+    if unused.len() > MAX_UNUSED {
+        let why = "`dns64.exclude_ipv4` has the addresses that are not used, and these are too many networks";
         forwarder.draft.unmapped(&list.origin(), why);
+        unused.clear();
     }
-    let unused = networks.into_iter().filter(|(_, is_used, _)| !is_used);
-    unused.map(|(prefix, _, origin)| (prefix, origin)).collect()
+    unused
 }

@@ -2,12 +2,18 @@
 
 mod access;
 mod dns64;
+mod kinds;
 mod logging;
 mod map;
 mod names;
 mod options;
+mod scope;
+mod servers;
 mod statement;
+mod zone;
 
+#[cfg(test)]
+pub(super) use self::kinds::KINDS;
 use self::statement::Statement;
 use super::draft::Draft;
 use super::meaning::Forwarder;
@@ -38,7 +44,7 @@ fn parse(text: &Text, sources: &mut Sources<'_>, forwarder: &mut Forwarder) -> V
         match token {
             Token::Open if open.len() >= MAX_IMPORT_NESTING => {
                 if too_deep == 0 {
-                    forwarder.draft.unmapped(&Origin::new(place, ""), "blocks are nested too deep");
+                    forwarder.draft.decisive(&Origin::new(place, ""), "blocks are nested too deep");
                 }
                 too_deep += 1;
             }
@@ -52,7 +58,7 @@ fn parse(text: &Text, sources: &mut Sources<'_>, forwarder: &mut Forwarder) -> V
                 Some((outer, before)) => {
                     if !current.words.is_empty() {
                         let why = "there is no semicolon behind it";
-                        forwarder.draft.unmapped(&current.origin(), why);
+                        forwarder.draft.decisive(&current.origin(), why);
                     }
                     current = outer;
                     // A second block of one statement goes on with the first.
@@ -62,7 +68,7 @@ fn parse(text: &Text, sources: &mut Sources<'_>, forwarder: &mut Forwarder) -> V
                     statements = before;
                 }
                 None => {
-                    forwarder.draft.unmapped(&Origin::new(place, "}"), "it closes no block");
+                    forwarder.draft.decisive(&Origin::new(place, "}"), "it closes no block");
                 }
             },
             Token::End => {
@@ -76,10 +82,10 @@ fn parse(text: &Text, sources: &mut Sources<'_>, forwarder: &mut Forwarder) -> V
         }
     }
     if !current.words.is_empty() {
-        forwarder.draft.unmapped(&current.origin(), "there is no semicolon behind it");
+        forwarder.draft.decisive(&current.origin(), "there is no semicolon behind it");
     }
     while let Some((outer, mut before)) = open.pop() {
-        forwarder.draft.unmapped(&outer.origin(), "its block is not closed");
+        forwarder.draft.decisive(&outer.origin(), "its block is not closed");
         before.push(Statement { block: Some(std::mem::take(&mut statements)), ..outer });
         statements = before;
     }
@@ -94,7 +100,7 @@ fn include(
 ) {
     let found = match sources.find(one.word(1)) {
         Ok(found) => found,
-        Err(why) => return forwarder.draft.unmapped(&one.origin(), shown(&why)),
+        Err(why) => return forwarder.draft.decisive(&one.origin(), shown(&why)),
     };
     for path in found {
         match sources.open(&path) {
@@ -103,7 +109,7 @@ fn include(
                 statements.extend(included);
                 sources.close();
             }
-            Err(why) => forwarder.draft.unmapped(&one.origin(), shown(&why)),
+            Err(why) => forwarder.draft.decisive(&one.origin(), shown(&why)),
         }
     }
 }
@@ -147,9 +153,10 @@ impl Iterator for Tokens<'_> {
             self.skip(blanks);
             let rest = self.rest;
             let first = rest.chars().next()?;
-            let line_len = rest.find('\n').unwrap_or(rest.len());
+            // Looked for in comments alone: a file may be one line.
+            let line_len = || rest.find('\n').unwrap_or(rest.len());
             if first == '#' || rest.starts_with("//") {
-                self.skip(line_len);
+                self.skip(line_len());
                 continue;
             }
             if rest.starts_with("/*") {

@@ -2,165 +2,234 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::map::upstreams;
+use super::access::{self, Unknown};
+use super::kinds::KINDS;
 use super::names::Names;
+use super::scope::Scope;
+use super::servers::upstreams;
 use super::statement::Statement;
-use super::{access, dns64, logging};
-use crate::import::meaning::{Forwarder, NONE, bytes, plain_name, truth};
+use super::{dns64, kinds, logging};
+use crate::import::meaning::{Forwarder, bytes, truth};
 use crate::import::query_log::TEXT_LOG;
+use crate::import::source::Origin;
 
-/// Options of named's own process, of zones that it is an authority of, and of work that pmdns does not do or always does.
-const UNNEEDED: [&str; 58] = [
-    "directory",
-    "pid-file",
-    "session-keyfile",
-    "dump-file",
-    "statistics-file",
-    "memstatistics-file",
-    "recursing-file",
-    "secroots-file",
-    "key-directory",
-    "managed-keys-directory",
-    "bindkeys-file",
-    "geoip-directory",
-    "lock-file",
+/// Options that are read with the views, or with each other.
+const OF_SCOPE: [&str; 15] = [
+    "allow-recursion",
+    "allow-query-cache",
+    "allow-query",
+    "blackhole",
     "recursion",
-    "auth-nxdomain",
-    "allow-transfer",
-    "allow-update",
-    "allow-notify",
-    "notify",
-    "also-notify",
-    "zone-statistics",
-    "transfers-in",
-    "transfers-out",
-    "transfers-per-ns",
-    "interface-interval",
-    "minimal-responses",
-    "empty-zones-enable",
-    "qname-minimization",
-    "max-recursion-depth",
-    "max-recursion-queries",
-    "dnssec-enable",
-    "dnssec-lookaside",
-    "version",
-    "hostname",
-    "server-id",
-    "edns-udp-size",
+    "forwarders",
     "forward",
-    "listen-on",
-    "listen-on-v6",
+    "response-policy",
+    "dns64",
+    "empty-zones-enable",
+    "disable-empty-zone",
+    "match-clients",
+    "zone",
     "port",
-    "max-journal-size",
-    "session-keyname",
-    "tkey-gssapi-keytab",
-    "startup-notify-rate",
-    "reserved-sockets",
-    "automatic-interface-scan",
-    "message-compression",
-    "dialup",
-    "trust-anchor-telemetry",
-    "dns64-server",
-    "dns64-contact",
-    "fstrm-set-buffer-hint",
-    "fstrm-set-flush-timeout",
-    "fstrm-set-input-queue-size",
-    "fstrm-set-output-notify-threshold",
-    "fstrm-set-output-queue-model",
-    "fstrm-set-output-queue-size",
-    "fstrm-set-reopen-interval",
+    "directory",
 ];
 
-/// Maps the options in a block. `views`: those that it holds for; none: all.
-pub(super) fn map(
-    block: &Statement,
-    views: &[String],
-    names: &Names<'_>,
-    forwarder: &mut Forwarder,
-) {
-    let access = ["allow-recursion", "allow-query-cache", "allow-query"];
-    let decides = access.iter().find_map(|word| block.find(word));
+/// Maps the options that hold for all clients.
+pub(super) fn map(block: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
+    let port = block.find("port").and_then(|one| one.word(1).parse().ok());
     for one in block.block() {
-        let word = one.word(0);
-        if access.contains(&word) {
-            match decides {
-                Some(other) if other.place == one.place && views.is_empty() => {
-                    let clients = access::clients(one, &names.lists, forwarder);
-                    access::give(clients, "refuse", forwarder);
+        match one.word(0) {
+            // A view may have its own instead.
+            word @ ("response-policy" | "dns64" | "disable-empty-zone") => {
+                if names.all_views_have(word) {
+                    forwarder.draft.unneeded(&one.origin());
+                    one.note_read(&mut forwarder.draft);
                 }
-                Some(other) if other.place != one.place => forwarder.draft.unneeded(&one.origin()),
-                _ => forwarder.draft.unmapped(&one.origin(), "`[acl]` holds for all views"),
             }
-            continue;
-        }
-        match word {
-            "forwarders" => forward(one, views, forwarder),
-            "zone" | "match-clients" if !views.is_empty() => {}
-            "response-policy" => policy(one, views, forwarder),
-            "dns64" => dns64::map(one, views, names, forwarder),
-            _ if !views.is_empty() && !UNNEEDED.contains(&word) => {
-                forwarder.draft.unmapped(&one.origin(), "this is the same for all views");
+            word if OF_SCOPE.contains(&word) => one.note_read(&mut forwarder.draft),
+            "listen-on" | "listen-on-v6" => {
+                listen(one, port, names, forwarder);
+                one.note_read(&mut forwarder.draft);
             }
-            "listen-on" | "listen-on-v6" => listen(one, names, forwarder),
             "dnstap" | "dnstap-output" | "dnstap-identity" | "dnstap-version" => {
                 logging::dnstap(one, block, names, forwarder);
+                one.note_read(&mut forwarder.draft);
             }
             _ => option(one, names, forwarder),
         }
     }
-    if views.is_empty() && decides.is_none() {
-        let why = "without a list named answers the networks of its interfaces; write them into `acl.allow`";
-        forwarder.draft.unmapped(&block.origin(), why);
-    }
-    if block.find("forward").is_none_or(|one| one.word(1) != "only")
-        && block.find("forwarders").is_some()
-    {
-        let why = "pmdns does not resolve from the root if the forwarders fail: it is always `forward only`";
-        forwarder.draft.unmapped(&block.origin(), why);
-    }
 }
 
-fn forward(one: &Statement, views: &[String], forwarder: &mut Forwarder) {
-    let servers = upstreams(one, forwarder);
-    if servers.is_empty() {
-        return forwarder.draft.unneeded(&one.origin());
-    }
-    match views.first() {
-        None => forwarder.forward(".", servers, &[], &one.origin()),
-        Some(view) => {
-            let wanted = if view == "default" { "default".to_owned() } else { plain_name(view) };
-            let group = forwarder.group(&wanted, servers);
-            if group != "default" || view != "default" {
-                forwarder.ask(".", &group, views, &one.origin());
+/// Maps the options that a view may have too.
+pub(super) fn of_scope(scope: &Scope<'_>, names: &Names<'_>, forwarder: &mut Forwarder) {
+    let own = scope.view.or(scope.options);
+    if let Some(view) = scope.view {
+        for one in view.block() {
+            match one.word(0) {
+                "response-policy" | "dns64" | "disable-empty-zone" | "zone" => {}
+                word if OF_SCOPE.contains(&word) => one.note_read(&mut forwarder.draft),
+                "match-destinations" | "match-recursive-only" => kinds::list(one, forwarder),
+                word if KINDS.unneeded.contains(&word) => kinds::list(one, forwarder),
+                word if KINDS.decisive.contains(&word) => kinds::list(one, forwarder),
+                _ => {
+                    let same = scope.options.and_then(|options| options.find(one.word(0)));
+                    match same
+                        .is_some_and(|same| same.words == one.words && same.block().is_empty())
+                    {
+                        true => forwarder.draft.unneeded(&one.origin()),
+                        false => forwarder
+                            .draft
+                            .unmapped(&one.origin(), "this is the same for all views"),
+                    }
+                    one.note_read(&mut forwarder.draft);
+                }
             }
         }
     }
+    for one in all_of(scope, "dns64") {
+        dns64::map(one, &scope.views, names, forwarder);
+    }
+    for one in all_of(scope, "disable-empty-zone") {
+        match is_asked(scope) {
+            true => forwarder.draft.unneeded(&one.origin()),
+            false => forwarder.ask(one.word(1), "default", &scope.views, &one.origin()),
+        }
+    }
+    if let Some(policy) = scope.find("response-policy") {
+        response_policy(policy, scope, names, forwarder);
+    }
+    forward(scope, own, names, forwarder);
 }
 
-fn policy(one: &Statement, views: &[String], forwarder: &mut Forwarder) {
-    for zone in one.block() {
-        let name = zone.behind("zone").unwrap_or_default().to_owned();
-        let origin = Some(zone.origin());
-        let table = forwarder.draft.add("rpz", origin.clone());
-        table.set("file", format!("/var/lib/pmdns/{}.rpz", plain_name(&name)), origin.clone());
-        table.set("zone", name, origin);
-        table.in_views(views, &zone.origin());
-        if let Some(policy) = zone.behind("policy").filter(|policy| *policy != "given") {
-            let why =
-                format!("the rules of a zone say what becomes of a query, not `policy {policy}`");
-            forwarder.draft.unmapped(&zone.origin(), why);
+/// The statements of the view, or else of the options.
+fn all_of<'s>(scope: &Scope<'s>, word: &str) -> impl Iterator<Item = &'s Statement> {
+    let has = |block: &&Statement| block.find(word).is_some();
+    let block = scope.view.filter(has).or(scope.options);
+    let word = word.to_owned();
+    block.into_iter().flat_map(Statement::block).filter(move |one| one.word(0) == word)
+}
+
+/// Whether private reverse zones are asked upstream: without empty zones, or with nothing but forwarders.
+fn is_asked(scope: &Scope<'_>) -> bool {
+    let has_servers = scope.find("forwarders").is_some_and(|list| !list.block().is_empty());
+    let is_only = scope.find("forward").is_some_and(|one| one.word(1) == "only");
+    !scope.is_on("empty-zones-enable", true) || (has_servers && is_only)
+}
+
+/// The setting that says so.
+fn why_asked(scope: &Scope<'_>) -> Option<Origin> {
+    let one = scope.find("empty-zones-enable").or_else(|| scope.find("forward"))?;
+    Some(one.origin())
+}
+
+/// Writes whether special-use names are answered here. named leaves them to the forwarders of `forward only`.
+pub(super) fn special_use(scopes: &[Scope<'_>], forwarder: &mut Forwarder) {
+    let asked: Vec<bool> = scopes.iter().map(is_asked).collect();
+    let origin = scopes.iter().filter(|scope| is_asked(scope)).find_map(why_asked);
+    match origin {
+        Some(origin) if asked.iter().all(|asked| *asked) => {
+            forwarder.draft.set("policy", "special_use", false, &origin);
+        }
+        Some(origin) => {
+            let why = "special-use names are answered here in all views, or in none (`policy.special_use`)";
+            forwarder.draft.unmapped(&origin, why);
+        }
+        None => {}
+    }
+}
+
+fn forward(
+    scope: &Scope<'_>,
+    own: Option<&Statement>,
+    names: &Names<'_>,
+    forwarder: &mut Forwarder,
+) {
+    let list = own.and_then(|own| own.find("forwarders"));
+    let inherited = scope.options.and_then(|options| options.find("forwarders"));
+    let is_first = scope.find("forward").is_none_or(|one| one.word(1) != "only");
+    if is_first && let Some(list) = list.or(inherited) {
+        let why = "pmdns does not resolve from the root if the forwarders fail: it is always `forward only`";
+        forwarder.draft.unmapped(&list.origin(), why);
+    }
+    let views: &[String] = if list.is_some() && scope.view.is_some() { &scope.views } else { &[] };
+    let Some(list) = list.or(inherited) else { return };
+    let servers = upstreams(list, names, forwarder);
+    match (servers.is_empty(), views) {
+        (true, []) => forwarder.draft.unneeded(&list.origin()),
+        (true, _) => {
+            let why = "names without forwarders are not resolved from the root";
+            forwarder.draft.decisive(&list.origin(), why);
+        }
+        (false, views) => {
+            forwarder.forward(".", servers, views, &list.origin());
         }
     }
 }
 
-fn listen(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
+/// `response-policy { zone NAME ...; } ...`.
+fn response_policy(
+    policy: &Statement,
+    scope: &Scope<'_>,
+    names: &Names<'_>,
+    forwarder: &mut Forwarder,
+) {
+    let all = policy.origin();
+    for (option, value) in policy.pairs(1) {
+        match (option, truth(value)) {
+            ("break-dnssec", Some(true)) | ("qname-wait-recurse", Some(false)) => {}
+            ("recursive-only", Some(true)) | ("min-update-interval" | "add-soa", _) => {}
+            _ => forwarder
+                .draft
+                .unmapped(&all, format!("`{option} {value}`: pmdns has no counterpart")),
+        }
+    }
+    for zone in policy.block() {
+        let (name, origin) = (zone.behind("zone").unwrap_or_default(), zone.origin());
+        forwarder.draft.read(&origin);
+        let mut reason = None;
+        let mut is_left_out = false;
+        for (option, value) in zone.pairs(0) {
+            match (option, value) {
+                ("zone", _) | ("policy", "given") => {}
+                ("policy", "disabled") => {
+                    forwarder.draft.unneeded(&origin);
+                    is_left_out = true;
+                }
+                ("policy", value) => {
+                    is_left_out |= ["passthru", "no-op"].contains(&value);
+                    let why = format!(
+                        "the rules of a zone say what becomes of a query, not `policy {value}`"
+                    );
+                    forwarder.draft.unmapped(&origin, why);
+                }
+                ("ede", "blocked" | "censored" | "filtered" | "prohibited") => reason = Some(value),
+                ("recursive-only", "yes") | ("ede", "none") => {}
+                _ => {
+                    let why = format!("`{option} {value}`: pmdns has no counterpart");
+                    forwarder.draft.unmapped(&origin, why);
+                }
+            }
+        }
+        if is_left_out {
+            continue;
+        }
+        let kept = names.path(&format!("{}.rpz", forwarder.short("rpz", name)));
+        let table = forwarder.draft.add("rpz", Some(origin.clone()));
+        table.set("file", kept, Some(origin.clone()));
+        table.set("zone", name, Some(origin.clone()));
+        if let Some(reason) = reason {
+            table.set("extended_error", reason, Some(origin.clone()));
+        }
+        table.in_views(&scope.views, &origin);
+    }
+}
+
+fn listen(one: &Statement, plain: Option<u16>, names: &Names<'_>, forwarder: &mut Forwarder) {
     let origin = one.origin();
     let tls = one.behind("tls").filter(|tls| *tls != "none");
     let http = one.behind("http");
     let usual = match (tls, http) {
         (_, Some(_)) => 443,
         (Some(_), None) => 853,
-        (None, None) => 53,
+        (None, None) => plain.unwrap_or(53),
     };
     let port = one.behind("port").and_then(|port| port.parse().ok()).unwrap_or(usual);
     if http.is_some() && tls.is_none() {
@@ -195,9 +264,15 @@ fn listen(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
             }
         }
     }
+    for (option, value) in one.pairs(1).filter(|(it, _)| !["port", "tls", "http"].contains(it)) {
+        forwarder.draft.decisive(&origin, format!("`{option} {value}`: pmdns has no counterpart"));
+    }
     let endpoints = http.and_then(|name| names.http.get(name)).and_then(|it| it.find("endpoints"));
     if let Some(path) = endpoints.and_then(|list| list.block().first()) {
         forwarder.draft.set("streams", "https_path", path.word(0), &path.origin());
+    }
+    for path in endpoints.iter().flat_map(|list| list.block()).skip(1) {
+        forwarder.draft.unmapped(&path.origin(), "there is one `streams.https_path`");
     }
 }
 
@@ -249,22 +324,12 @@ fn option(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
             forwarder.draft.set("answers", key, value, origin);
         }
         "tcp-clients" => forwarder.number("streams", "max_connections", value, origin),
-        "blackhole" => {
-            let clients = access::clients(one, &names.lists, forwarder);
-            for (prefix, _, origin) in clients.into_iter().filter(|(_, dropped, _)| *dropped) {
-                forwarder.access(prefix, "drop", &origin);
-            }
-        }
         "rate-limit" => rate_limit(one, names, forwarder),
-        "recursion" if truth(value) == Some(false) => {
-            forwarder.draft.unmapped(origin, "pmdns forwards for all clients that `[acl]` allows");
-        }
         "querylog" | "responselog" if truth(value) == Some(false) => {
             forwarder.draft.unneeded(origin);
         }
         "querylog" | "responselog" => forwarder.draft.unmapped(origin, TEXT_LOG),
-        _ if UNNEEDED.contains(&word) => forwarder.draft.unneeded(origin),
-        _ => forwarder.draft.unmapped(origin, NONE),
+        _ => kinds::list(one, forwarder),
     }
 }
 
@@ -282,8 +347,14 @@ fn rate_limit(block: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
                 continue;
             }
             "exempt-clients" => {
-                for (prefix, _, origin) in access::clients(one, &names.lists, forwarder) {
-                    forwarder.draft.push("ratelimit", "exempt", prefix.to_string(), &origin);
+                let clients = access::clients(one, names, Unknown::NoMatch, forwarder);
+                match clients.without(|said| said.value != Some(true)) {
+                    Some(exempt) => {
+                        for (prefix, _) in exempt {
+                            forwarder.draft.push("ratelimit", "exempt", prefix.to_string(), origin);
+                        }
+                    }
+                    None => forwarder.draft.unmapped(origin, "these are too many networks"),
                 }
                 continue;
             }
@@ -293,7 +364,7 @@ fn rate_limit(block: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
                 continue;
             }
             _ => {
-                forwarder.draft.unmapped(origin, NONE);
+                kinds::list(one, forwarder);
                 continue;
             }
         };

@@ -1,5 +1,6 @@
 //! A statement of named.conf.
 
+use crate::import::draft::Draft;
 use crate::import::source::{Origin, Place};
 
 /// A statement: words, and the statements of its blocks.
@@ -22,6 +23,12 @@ impl Statement {
         self.words.get(at + 1).map(String::as_str)
     }
 
+    /// The options behind the first `from` words, each with its value.
+    pub(super) fn pairs(&self, from: usize) -> impl Iterator<Item = (&str, &str)> {
+        let words = self.words.get(from..).unwrap_or_default();
+        words.chunks(2).map(|pair| (&*pair[0], pair.get(1).map_or("", |value| value)))
+    }
+
     pub(super) fn block(&self) -> &[Self] {
         self.block.as_deref().unwrap_or_default()
     }
@@ -34,5 +41,21 @@ impl Statement {
     pub(super) fn origin(&self) -> Origin {
         let block = if self.block.is_some() { " { ... }" } else { "" };
         Origin::new(self.place, &format!("{}{block}", self.words.join(" ")))
+    }
+
+    /// Notes the statements that no others are in: each of them has to be read.
+    pub(super) fn note_parsed(&self, draft: &mut Draft) {
+        match self.block() {
+            [] => draft.parsed(&self.origin()),
+            inside => inside.iter().for_each(|one| one.note_parsed(draft)),
+        }
+    }
+
+    /// All of it has been read, or has no meaning.
+    pub(super) fn note_read(&self, draft: &mut Draft) {
+        match self.block() {
+            [] => draft.read(&self.origin()),
+            inside => inside.iter().for_each(|one| one.note_read(draft)),
+        }
     }
 }

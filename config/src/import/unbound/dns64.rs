@@ -1,14 +1,13 @@
 //! The module dns64 and its settings.
 
-use super::clause::{Clause, Setting};
+use super::clause::{Conf, Setting};
 use crate::import::meaning::{Forwarder, NONE, network, truth};
 
 /// The prefix if none is set.
 const USUAL_PREFIX: &str = "64:ff9b::/96";
 
-pub(super) fn map(clauses: &[Clause], forwarder: &mut Forwarder) {
-    let servers = clauses.iter().filter(|clause| clause.name == "server");
-    let settings: Vec<&Setting> = servers.flat_map(|clause| &clause.settings).collect();
+pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
+    let settings: Vec<&Setting> = conf.server.settings.iter().collect();
     let own = || settings.iter().filter(|one| one.key.starts_with("dns64-"));
     let last = |key: &str| settings.iter().rfind(|one| one.key == key);
     let has_module = |one: &&&Setting| {
@@ -32,7 +31,7 @@ pub(super) fn map(clauses: &[Clause], forwarder: &mut Forwarder) {
     }
     for one in own() {
         match &*one.key {
-            "dns64-prefix" => {}
+            "dns64-prefix" => forwarder.draft.read(&one.origin),
             "dns64-synthall" if all.is_some() => {}
             "dns64-synthall" => forwarder.draft.unneeded(&one.origin),
             "dns64-ignore-aaaa" => {

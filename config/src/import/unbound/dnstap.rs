@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::clause::{Clause, Setting};
+use super::clause::{Conf, Setting};
 use crate::import::meaning::{Forwarder, NONE, truth};
 use crate::import::query_log::{ANSWERS, CLIENTS, IDENTITY, VERSION};
 
@@ -35,9 +35,8 @@ const UNNEEDED: [&str; 20] = [
     "dnstap-log-forwarder-response-messages",
 ];
 
-pub(super) fn map(clauses: &[Clause], forwarder: &mut Forwarder) {
-    let of_dnstap = clauses.iter().filter(|clause| clause.name == "dnstap");
-    let settings: Vec<&Setting> = of_dnstap.flat_map(|clause| &clause.settings).collect();
+pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
+    let settings: Vec<&Setting> = conf.all("dnstap").flat_map(|clause| &clause.settings).collect();
     let last = |key: &str| settings.iter().rfind(|one| one.key == key).map(|one| one.value());
     let is_yes = |key: &str| last(key).and_then(truth) == Some(true);
     if !is_yes("dnstap-enable") {

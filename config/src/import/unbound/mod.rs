@@ -1,12 +1,18 @@
 //! unbound.conf: its clauses and settings.
 
 mod clause;
+mod clients;
 mod dns64;
 mod dnstap;
+mod forward;
+mod kinds;
+mod local;
 mod server;
 mod zones;
 
-use self::clause::{Clause, Setting};
+use self::clause::{Clause, Conf, Setting};
+#[cfg(test)]
+pub(super) use self::kinds::KINDS;
 use super::draft::Draft;
 use super::meaning::Forwarder;
 use super::source::{Origin, Sources, Text, shown};
@@ -33,10 +39,14 @@ pub(super) fn import(text: &Text, sources: &mut Sources<'_>) -> Draft {
     let mut clauses = Vec::new();
     parse(text, sources, &mut clauses, &mut forwarder);
     sources.close();
-    server::map(&clauses, &mut forwarder);
-    dns64::map(&clauses, &mut forwarder);
-    dnstap::map(&clauses, &mut forwarder);
-    zones::map(&clauses, &mut forwarder);
+    let conf = Conf::of(clauses);
+    server::map(&conf, &mut forwarder);
+    dns64::map(&conf, &mut forwarder);
+    dnstap::map(&conf, &mut forwarder);
+    let groups = clients::map(&conf, &mut forwarder);
+    let forwards = forward::map(&conf, &mut forwarder);
+    local::map(&conf, &groups, &forwards, &mut forwarder);
+    zones::map(&conf, &groups, &mut forwarder);
     forwarder.share_port();
     forwarder.draft
 }
@@ -49,9 +59,9 @@ fn parse(
     forwarder: &mut Forwarder,
 ) {
     for (number, line) in (1..).zip(text.text.lines()) {
-        let origin = Origin::new(text.at(number), line.trim());
         let mut words = words(line).into_iter().peekable();
         while let Some(word) = words.next() {
+            let origin = Origin::new(text.at(number), line.trim());
             let Some(key) = word.strip_suffix(':').filter(|key| !key.is_empty()) else {
                 // `include "file"` is allowed without a colon.
                 if word == "include" && words.peek().is_some() {
@@ -59,12 +69,11 @@ fn parse(
                     include(&pattern, &origin, sources, clauses, forwarder);
                     continue;
                 }
-                forwarder.draft.unmapped(&origin, "this is no setting of unbound.conf");
+                forwarder.draft.decisive(&origin, "this is no setting of unbound.conf");
                 break;
             };
             if CLAUSES.contains(&key) {
-                let name = key.to_owned();
-                clauses.push(Clause { name, settings: Vec::new(), origin: origin.clone() });
+                clauses.push(Clause::new(key, &origin));
                 continue;
             }
             let key = key.to_owned();
@@ -79,10 +88,11 @@ fn parse(
             }
             match clauses.last_mut() {
                 Some(clause) => {
-                    clause.settings.push(Setting { key, values, origin: origin.clone() })
+                    forwarder.draft.parsed(&origin);
+                    clause.push(Setting { key, values, origin });
                 }
                 None => {
-                    forwarder.draft.unmapped(&origin, "it stands in no clause, as in `server:`")
+                    forwarder.draft.decisive(&origin, "it stands in no clause, as in `server:`");
                 }
             }
         }
@@ -104,7 +114,7 @@ fn include(
 ) {
     let found = match sources.find(pattern) {
         Ok(found) => found,
-        Err(why) => return forwarder.draft.unmapped(origin, shown(&why)),
+        Err(why) => return forwarder.draft.decisive(origin, shown(&why)),
     };
     for path in found {
         match sources.open(&path) {
@@ -112,7 +122,7 @@ fn include(
                 parse(&text, sources, clauses, forwarder);
                 sources.close();
             }
-            Err(why) => forwarder.draft.unmapped(origin, shown(&why)),
+            Err(why) => forwarder.draft.decisive(origin, shown(&why)),
         }
     }
 }

@@ -3,112 +3,18 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use super::clause::{Clause, Setting};
-use crate::import::draft::Value;
-use crate::import::meaning::{Forwarder, NONE, bytes, network, truth};
+use super::clause::{Clause, Conf, Setting};
+use super::kinds;
+use crate::import::meaning::{Forwarder, NONE, bytes, truth};
 use crate::import::query_log::TEXT_LOG;
 
-/// Settings of unbound's own process and of work that pmdns does not do, or always does.
-const UNNEEDED: [&str; 73] = [
-    "verbosity",
-    "username",
-    "directory",
-    "chroot",
-    "pidfile",
-    "logfile",
-    "use-syslog",
-    "log-identity",
-    "log-time-ascii",
-    "log-tag-queryreply",
-    "log-servfail",
-    "log-local-actions",
-    "log-destaddr",
-    "statistics-interval",
-    "statistics-cumulative",
-    "extended-statistics",
-    "statistics-inhibit-zero",
-    "shm-enable",
-    "shm-key",
-    "do-daemonize",
-    "so-rcvbuf",
-    "so-sndbuf",
-    "so-reuseport",
-    "outgoing-range",
-    "outgoing-port-permit",
-    "outgoing-port-avoid",
-    "outgoing-num-tcp",
-    "num-queries-per-thread",
-    "msg-cache-slabs",
-    "rrset-cache-slabs",
-    "infra-cache-slabs",
-    "key-cache-slabs",
-    "ip-ratelimit-slabs",
-    "ratelimit-slabs",
-    "msg-buffer-size",
-    "infra-host-ttl",
-    "infra-cache-numhosts",
-    "infra-cache-min-rtt",
-    "infra-cache-max-rtt",
-    "infra-keep-probing",
-    "key-cache-size",
-    "neg-cache-size",
-    "root-hints",
-    "qname-minimisation",
-    "qname-minimisation-strict",
-    "harden-short-bufsize",
-    "harden-large-queries",
-    "harden-glue",
-    "harden-below-nxdomain",
-    "harden-referral-path",
-    "harden-algo-downgrade",
-    "harden-dnssec-stripped",
-    "use-caps-for-id",
-    "caps-exempt",
-    "caps-whitelist",
-    "minimal-responses",
-    "rrset-roundrobin",
-    "target-fetch-policy",
-    "hide-trustanchor",
-    "hide-http-user-agent",
-    "root-key-sentinel",
-    "trust-anchor-signaling",
-    "val-clean-additional",
-    "val-log-level",
-    "val-bogus-ttl",
-    "val-sig-skew-min",
-    "val-sig-skew-max",
-    "prefetch-key",
-    "interface-automatic",
-    "do-ip4",
-    "do-ip6",
-    "do-udp",
-    "prefer-ip6",
-];
-/// Settings that `zones.rs` and `dns64.rs` read.
-const ELSEWHERE: [&str; 17] = [
-    "local-zone",
-    "local-data",
-    "local-data-ptr",
-    "define-tag",
-    "access-control-tag",
-    "access-control-view",
-    "local-zone-tag",
-    "outgoing-interface",
-    "tls-upstream",
-    "ssl-upstream",
-    "tls-cert-bundle",
-    "ssl-cert-bundle",
-    "send-client-subnet",
-    "client-subnet-always-forward",
-    "dns64-prefix",
-    "dns64-synthall",
-    "dns64-ignore-aaaa",
-];
+/// The tags of the keys of the root since 2017.
+const ROOT_KEYS: [&str; 2] = ["20326", "38696"];
 
-pub(super) fn map(clauses: &[Clause], forwarder: &mut Forwarder) {
-    for clause in clauses {
+pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
+    conf.server.settings.iter().for_each(|one| setting(one, &conf.server, forwarder));
+    for clause in &conf.others {
         match &*clause.name {
-            "server" => clause.settings.iter().for_each(|one| setting(one, clauses, forwarder)),
             "remote-control" | "python" | "dynlib" => {
                 clause.settings.iter().for_each(|one| forwarder.draft.unneeded(&one.origin));
             }
@@ -120,16 +26,10 @@ pub(super) fn map(clauses: &[Clause], forwarder: &mut Forwarder) {
             _ => {}
         }
     }
-    sizes(clauses, forwarder);
+    sizes(&conf.server, forwarder);
 }
 
-/// The last value of a setting of the server.
-pub(super) fn server<'c>(clauses: &'c [Clause], key: &str) -> Option<&'c str> {
-    let servers = clauses.iter().filter(|clause| clause.name == "server");
-    servers.rev().find_map(|clause| clause.last(key))
-}
-
-fn setting(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
+fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
     let (value, origin) = (one.value(), &one.origin);
     let key = &*one.key;
     let number = match key {
@@ -169,19 +69,19 @@ fn setting(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
         return forwarder.draft.set(table, key, value, origin);
     }
     match key {
-        "interface" | "ip-address" => interface(one, clauses, forwarder),
+        "interface" | "ip-address" => interface(one, server, forwarder),
         "port" | "tls-port" | "ssl-port" | "https-port" | "quic-port" | "do-tcp"
         | "msg-cache-size" | "rrset-cache-size" => {
             // They are read with `interface`, and with each other.
+            forwarder.draft.read(origin);
         }
-        "access-control" => access(one, forwarder),
         "serve-expired-ttl" => match value {
             "0" => {
                 forwarder.draft.unmapped(origin, "`cache.stale_window_seconds` has to have an end")
             }
             _ => forwarder.number("cache", "stale_window_seconds", value, origin),
         },
-        "edns-buffer-size" if server(clauses, "max-udp-size").is_none() => {
+        "edns-buffer-size" if server.last("max-udp-size").is_none() => {
             forwarder.number("answers", "max_udp_size", value, origin);
         }
         "edns-buffer-size" => forwarder.draft.unneeded(origin),
@@ -191,7 +91,7 @@ fn setting(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
             forwarder.draft.set("ratelimit", "ipv4_prefix", 32, origin);
             forwarder.draft.set("ratelimit", "ipv6_prefix", 128, origin);
         }
-        "identity" | "version" if server(clauses, &format!("hide-{key}")) == Some("yes") => {
+        "identity" | "version" if server.last(&format!("hide-{key}")) == Some("yes") => {
             forwarder.draft.unneeded(origin);
         }
         "identity" => forwarder.draft.set("answers", "identity", value, origin),
@@ -200,8 +100,8 @@ fn setting(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
             Some(text) => forwarder.draft.set("answers", "nsid", text, origin),
             None => forwarder.draft.unmapped(origin, "`answers.nsid` is a text, not hexadecimal"),
         },
-        "module-config" => modules(one, clauses, forwarder),
-        "auto-trust-anchor-file" | "trust-anchor-file" => anchor(one, clauses, forwarder),
+        "module-config" => modules(one, server, forwarder),
+        "auto-trust-anchor-file" | "trust-anchor-file" => anchor(one, server, forwarder),
         "domain-insecure" => {
             forwarder.draft.push("dnssec", "negative_trust_anchors", value, origin)
         }
@@ -225,25 +125,33 @@ fn setting(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
             forwarder.draft.unneeded(origin);
         }
         "log-queries" | "log-replies" => forwarder.draft.unmapped(origin, TEXT_LOG),
-        "logfile" if !value.is_empty() && logs_queries(clauses) => {
-            let folder = Path::new(server(clauses, "directory").unwrap_or_default());
+        "logfile" if !value.is_empty() && logs_queries(server) => {
+            let folder = Path::new(server.last("directory").unwrap_or_default());
             forwarder.propose_log(&folder.join(value), origin);
         }
         "ratelimit" | "ip-ratelimit-cookie" if value == "0" => forwarder.draft.unneeded(origin),
-        _ if UNNEEDED.contains(&key) => forwarder.draft.unneeded(origin),
-        _ if ELSEWHERE.contains(&key) => {}
-        _ => forwarder.draft.unmapped(origin, NONE),
+        "trust-anchor" => inline_anchor(one, server, forwarder),
+        "use-caps-for-id" => match truth(value) {
+            // It is a key of each upstream.
+            Some(false) => forwarder.draft.read(origin),
+            _ => forwarder.draft.unneeded(origin),
+        },
+        "tls-cert-bundle" | "ssl-cert-bundle" | "tls-upstream" | "ssl-upstream" => {
+            // They are read with the upstreams.
+            forwarder.draft.read(origin);
+        }
+        _ => kinds::list(one, forwarder),
     }
 }
 
 /// Whether the log has a line for each query, or for each answer.
-fn logs_queries(clauses: &[Clause]) -> bool {
-    let is_on = |key| server(clauses, key).and_then(truth) == Some(true);
+fn logs_queries(server: &Clause) -> bool {
+    let is_on = |key| server.last(key).and_then(truth) == Some(true);
     is_on("log-queries") || is_on("log-replies")
 }
 
 /// Where queries come to, by the port: UDP and TCP, TLS, HTTPS, or QUIC.
-fn interface(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
+fn interface(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
     let origin = &one.origin;
     let (address, port) = match one.value().split_once('@') {
         Some((address, port)) => (address, Some(port)),
@@ -254,7 +162,7 @@ fn interface(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
         return forwarder.draft.unmapped(origin, why);
     };
     let port_of = |key: &str, other: u16| {
-        server(clauses, key).and_then(|text| text.parse().ok()).unwrap_or(other)
+        server.last(key).and_then(|text| text.parse().ok()).unwrap_or(other)
     };
     let port = match port.map(str::parse) {
         None => port_of("port", 53),
@@ -267,57 +175,42 @@ fn interface(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
     let mut is_encrypted = false;
     for (key, usual, transport) in transports {
         // Without a setting of its port there is no QUIC.
-        let is_on = transport != "quic" || server(clauses, key).is_some();
+        let is_on = transport != "quic" || server.last(key).is_some();
         if port == port_of(key, usual) && is_on {
             forwarder.stream(transport, socket, origin);
             is_encrypted = true;
         }
     }
-    if !is_encrypted && forwarder.listen(socket, origin) && server(clauses, "do-tcp") != Some("no")
-    {
+    if !is_encrypted && forwarder.listen(socket, origin) && server.last("do-tcp") != Some("no") {
         forwarder.stream("tcp", socket, origin);
     }
 }
 
-fn access(one: &Setting, forwarder: &mut Forwarder) {
-    let Some(clients) = network(one.value()) else {
-        return forwarder.draft.unmapped(&one.origin, "this is no network");
-    };
-    let answer = match one.nth(1) {
-        "allow" | "allow_setrd" => "allow",
-        "allow_snoop" | "allow_cookie" => {
-            let why = "the clients may ask as any others; pmdns has no such difference";
-            forwarder.draft.unmapped(&one.origin, why);
-            "allow"
-        }
-        "refuse" | "refuse_non_local" => "refuse",
-        "deny" | "deny_non_local" => "drop",
-        _ => return forwarder.draft.unmapped(&one.origin, "this is no action of access-control"),
-    };
-    if one.nth(1).ends_with("_non_local") {
-        forwarder.draft.unmapped(&one.origin, "the clients get no local data either");
-    }
-    forwarder.access(clients, answer, &one.origin);
-}
-
 /// Which modules there are: those that pmdns has are options of it.
-fn modules(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
+fn modules(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
     for module in one.values.iter().flat_map(|value| value.split_whitespace()) {
         match module {
-            "iterator" | "respip" | "subnetcache" | "dns64" => {}
+            "iterator" | "respip" | "subnetcache" | "dns64" => forwarder.draft.read(&one.origin),
             "validator" => {
+                forwarder.draft.read(&one.origin);
                 let anchors = ["auto-trust-anchor-file", "trust-anchor-file", "trust-anchor"];
-                if anchors.iter().any(|key| server(clauses, key).is_some()) {
+                let is_set =
+                    |key: &&str| server.last(key).is_some_and(|value| is_of_root(key, value));
+                if anchors.iter().any(is_set) {
                     forwarder.draft.set("dnssec", "validate", true, &one.origin);
                 }
+            }
+            "python" | "dynlib" => {
+                let why = format!("`{module}`: a program of yours decides about answers");
+                forwarder.draft.decisive(&one.origin, why);
             }
             _ => forwarder.draft.unmapped(&one.origin, format!("`{module}`: {NONE}")),
         }
     }
 }
 
-fn anchor(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
-    let validates = server(clauses, "module-config").is_none_or(|it| it.contains("validator"));
+fn anchor(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
+    let validates = server.last("module-config").is_none_or(|it| it.contains("validator"));
     if !validates || one.value().is_empty() {
         return forwarder.draft.unneeded(&one.origin);
     }
@@ -328,12 +221,36 @@ fn anchor(one: &Setting, clauses: &[Clause], forwarder: &mut Forwarder) {
     }
 }
 
+/// Whether an anchor is of use for all names: a file may have any, and a text is that of one zone.
+fn is_of_root(key: &str, value: &str) -> bool {
+    key != "trust-anchor" || value.split_whitespace().next() == Some(".")
+}
+
+/// An anchor as a text. Those of the root are built in.
+fn inline_anchor(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
+    let validates = server.last("module-config").is_none_or(|it| it.contains("validator"));
+    let text = one.values.join(" ");
+    let is_known = ROOT_KEYS.iter().any(|tag| text.split_whitespace().any(|word| word == *tag));
+    match () {
+        () if !validates => forwarder.draft.unneeded(&one.origin),
+        () if is_of_root("trust-anchor", &text) => {
+            forwarder.draft.set("dnssec", "validate", true, &one.origin);
+            if !is_known {
+                let why = "the root's keys are built in; write another one into the file `dnssec.trust_anchor`";
+                forwarder.draft.unmapped(&one.origin, why);
+            }
+        }
+        () => {
+            let why = "write it into the file `dnssec.trust_anchor`, and set `dnssec.validate`";
+            forwarder.draft.unmapped(&one.origin, why);
+        }
+    }
+}
+
 /// Both caches together.
-fn sizes(clauses: &[Clause], forwarder: &mut Forwarder) {
-    let servers = clauses.iter().filter(|clause| clause.name == "server");
+fn sizes(server: &Clause, forwarder: &mut Forwarder) {
     let is_size = |one: &&Setting| one.key == "msg-cache-size" || one.key == "rrset-cache-size";
-    let sizes: Vec<&Setting> =
-        servers.flat_map(|clause| &clause.settings).filter(is_size).collect();
+    let sizes: Vec<&Setting> = server.settings.iter().filter(is_size).collect();
     let mut total = 0_u64;
     for one in &sizes {
         match bytes(one.value()) {
@@ -344,31 +261,4 @@ fn sizes(clauses: &[Clause], forwarder: &mut Forwarder) {
     if let Some(last) = sizes.last().filter(|_| total > 0) {
         forwarder.cache_size(total, &last.origin);
     }
-}
-
-/// The keys of an upstream that hold for all of them.
-pub(super) fn of_all_upstreams(
-    clauses: &[Clause],
-    address: IpAddr,
-    is_encrypted: bool,
-) -> Vec<(&'static str, Value)> {
-    let mut keys = Vec::new();
-    let servers = || clauses.iter().filter(|clause| clause.name == "server");
-    let mut sources = servers().flat_map(|clause| clause.all("outgoing-interface"));
-    let source = sources.find_map(|one| {
-        one.value().parse::<IpAddr>().ok().filter(|source| source.is_ipv4() == address.is_ipv4())
-    });
-    if let Some(source) = source.filter(|_| !is_encrypted) {
-        keys.push(("source", Value::Text(source.to_string())));
-    }
-    let bundle = server(clauses, "tls-cert-bundle").or_else(|| server(clauses, "ssl-cert-bundle"));
-    if let Some(bundle) = bundle.filter(|bundle| is_encrypted && !bundle.is_empty()) {
-        keys.push(("ca_file", bundle.into()));
-    }
-    let subnets = || servers().flat_map(|clause| clause.all("send-client-subnet"));
-    let is_sent = |one: &Setting| network(one.value()).is_some_and(|it| it.network == address);
-    if subnets().any(is_sent) {
-        keys.push(("client_subnet", true.into()));
-    }
-    keys
 }

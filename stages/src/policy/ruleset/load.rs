@@ -191,6 +191,12 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
             return Err(RulesetError::TooMany);
         }
     }
+    for name in config.block.wire_exceptions()? {
+        let listed = Listed { name: &name, scope: Scope::Except, is_important: false };
+        if !lists.add(listed, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
+            return Err(RulesetError::TooMany);
+        }
+    }
     let canary = Listed { name: DOH_CANARY, scope: Scope::Exact, is_important: false };
     if let Some(views) = config.canary_views()
         && !lists.add(canary, BlockAction::Nxdomain, (CANARY, views))

@@ -1,0 +1,337 @@
+//! What `pmdns import` makes of a file, beside the server that the file is for: the same questions from the same clients.
+//!
+//! The files are those of `config/tests/import/data/cases`. pmdns plays the questions as a capture. All three forward to the
+//! same two stubs, which say in each answer who they are.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use hickory_proto::op::Message;
+
+use crate::frames::{self, Path};
+use crate::harness::{FOLDER, PATIENCE, isolated, path, sh, wait_until};
+use crate::messages::{Query, id};
+use crate::pcap;
+use crate::pmdns::BINARY;
+use crate::process::Process;
+
+/// The address that all of them answer at.
+const SERVER: &str = "192.0.2.53";
+/// Clients: in the views of the files, and in none.
+const CLIENTS: [&str; 4] = ["10.1.0.5", "10.2.0.5", "172.16.0.5", "198.51.100.7"];
+/// The port of the stubs, and their addresses.
+const UPSTREAMS: (&str, u16) = ("127.0.0.", 5399);
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
+const A: u16 = 1;
+const PTR: u16 = 12;
+const MX: u16 = 15;
+
+/// A file, and what is asked of both.
+struct Case {
+    file: &'static str,
+    clients: &'static [&'static str],
+    questions: &'static [(&'static str, u16)],
+    /// Whether it is written with `--partial` alone.
+    is_partial: bool,
+}
+
+const fn whole(file: &'static str, questions: &'static [(&'static str, u16)]) -> Case {
+    Case { file, clients: &CLIENTS, questions, is_partial: false }
+}
+
+#[test]
+#[ignore = "needs root and network namespaces: scripts/test.sh runs it"]
+fn unbound_answers_as_what_was_made_of_its_file() {
+    let cases = [
+        whole(
+            "u1-view-first.conf",
+            &[
+                ("intranet.example", A),
+                ("portal.example", A),
+                ("x.ads.example", A),
+                ("www.example", A),
+            ],
+        ),
+        whole(
+            "u2-tag-local-data.conf",
+            &[("video.example", A), ("x.video.example", A), ("www.example", A)],
+        ),
+        whole("u3-tag-other-clause.conf", &[("x.video.example", A), ("www.example", A)]),
+        whole(
+            "u4-redirect-other-clause.conf",
+            &[("sink.example", A), ("x.sink.example", A), ("x.sink.example", MX)],
+        ),
+        whole(
+            "u6-nodefault-forward.conf",
+            &[("5.1.16.172.in-addr.arpa", PTR), ("5.1.0.10.in-addr.arpa", PTR), ("www.example", A)],
+        ),
+        whole(
+            "u8-transparent-exception.conf",
+            &[
+                ("ads.example", A),
+                ("x.ads.example", A),
+                ("good.ads.example", A),
+                ("x.good.ads.example", A),
+            ],
+        ),
+        whole(
+            "u11-transparent-default-zone.conf",
+            &[
+                ("5.1.20.172.in-addr.arpa", PTR),
+                ("1.0.0.10.in-addr.arpa", PTR),
+                ("9.9.9.10.in-addr.arpa", PTR),
+            ],
+        ),
+    ];
+    isolated("import::unbound_answers_as_what_was_made_of_its_file", || {
+        set_up();
+        for case in cases {
+            let more = format!(
+                "server:\n username: \"\"\n chroot: \"\"\n directory: {FOLDER}\n pidfile: {FOLDER}/unbound.pid\n use-syslog: no\n \
+                 module-config: iterator\n do-not-query-localhost: no\n num-threads: 1\nremote-control:\n control-enable: no\n"
+            );
+            let file = path("unbound.conf");
+            fs::write(&file, text_of(case.file) + &more).unwrap();
+            let mut command = Command::new("/usr/sbin/unbound");
+            let server = Process::start("unbound", command.arg("-d").arg("-c").arg(&file));
+            compare(&case, server);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root and network namespaces: scripts/test.sh runs it"]
+fn named_answers_as_what_was_made_of_its_file() {
+    let cases = [
+        whole("n3-empty-zones.conf", &[("5.1.168.192.in-addr.arpa", PTR), ("www.example", A)]),
+        whole("n4-rpz-in-view.conf", &[("bad.example", A), ("www.example", A)]),
+        Case {
+            // Others than those in its local networks.
+            clients: &["198.51.100.7"],
+            is_partial: true,
+            ..whole(
+                "n1-localnets-view.conf",
+                &[("secret.corp.example", A), ("www.corp.example", A), ("www.example", A)],
+            )
+        },
+        Case {
+            clients: &["10.1.0.5"],
+            is_partial: true,
+            ..whole(
+                "n8-one-line-open-resolver.conf",
+                &[("www.corp.example", A), ("www.example", A)],
+            )
+        },
+        Case {
+            clients: &["172.16.0.5", "198.51.100.7"],
+            is_partial: true,
+            ..whole("n8-one-line-open-resolver.conf", &[("www.example", A)])
+        },
+    ];
+    isolated("import::named_answers_as_what_was_made_of_its_file", || {
+        set_up();
+        for case in cases {
+            let file = path("named.conf");
+            fs::write(&file, text_of(case.file) + "controls { };\n").unwrap();
+            let mut command = Command::new("/usr/sbin/named");
+            let server = Process::start("named", command.arg("-g").arg("-c").arg(&file));
+            compare(&case, server);
+        }
+        // A zone that some may not ask for is not shown to any of these.
+        let case = whole("n5-zone-allow-query.conf", &[("secret.corp.example", A)]);
+        for answer in ours(&Case { is_partial: true, ..case }) {
+            assert!(!answer.1.iter().any(|record| record.contains("10.0.0.99")), "{answer:?}");
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root and network namespaces: scripts/test.sh runs it"]
+fn dnsdist_answers_as_what_was_made_of_its_file() {
+    let case = Case {
+        clients: &["10.2.0.5", "198.51.100.7"],
+        ..whole(
+            "d1-dnsdist.conf",
+            &[
+                ("ads.example", A),
+                ("x.ads.example", A),
+                ("good.ads.example", A),
+                ("corp.example", A),
+                ("exact.example", A),
+                ("x.exact.example", A),
+                ("x.spoof.example", A),
+                ("www.example", A),
+            ],
+        )
+    };
+    let pool = Case {
+        clients: &["10.1.0.5"],
+        ..whole("d1-dnsdist.conf", &[("corp.example", A), ("www.example", A)])
+    };
+    isolated("import::dnsdist_answers_as_what_was_made_of_its_file", || {
+        set_up();
+        for case in [case, pool] {
+            let file = path("dnsdist.conf");
+            fs::write(&file, text_of(case.file)).unwrap();
+            let mut command = Command::new("/usr/bin/dnsdist");
+            let server = Process::start("dnsdist", command.args(["--supervised", "-C"]).arg(&file));
+            compare(&case, server);
+        }
+    });
+}
+
+/// A file of the cases; its other files are in the lab's folder.
+fn text_of(file: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/import/data/cases");
+    for zone in ["internal.db", "external.db", "rpz.db"] {
+        fs::copy(format!("{folder}/{zone}"), path(zone)).unwrap();
+    }
+    fs::read_to_string(format!("{folder}/{file}")).unwrap().replace("SCRATCH", FOLDER)
+}
+
+/// All addresses are on loopback. Two stubs answer there.
+fn set_up() {
+    for address in CLIENTS.iter().chain(&[SERVER]) {
+        sh(&format!("ip address add {address}/32 dev lo"));
+    }
+    for number in 1..=3_u8 {
+        let socket = UdpSocket::bind((format!("{}{number}", UPSTREAMS.0), UPSTREAMS.1)).unwrap();
+        thread::spawn(move || serve(&socket, number));
+    }
+}
+
+/// Answers every question: addresses and names have the number of the stub in them, other types have no records.
+fn serve(socket: &UdpSocket, number: u8) {
+    let mut query = [0; 1500];
+    loop {
+        let (length, from) = socket.recv_from(&mut query).unwrap();
+        let query = &query[..length];
+        let end = 12 + query[12..].iter().position(|byte| *byte == 0).unwrap() + 5;
+        let qtype = u16::from_be_bytes([query[end - 4], query[end - 3]]);
+        let data: Option<Vec<u8>> = match qtype {
+            A => Some(vec![203, 0, 113, number]),
+            PTR => Some(vec![2, b'u', b'0' + number, 0]),
+            _ => None,
+        };
+        let mut reply = query[..2].to_vec();
+        reply.extend([0x81, 0x80, 0, 1, 0, u8::from(data.is_some()), 0, 0, 0, 0]);
+        reply.extend(&query[12..end]);
+        if let Some(data) = data {
+            reply.extend([0xc0, 12]);
+            reply.extend(&query[end - 4..end]);
+            reply.extend([0, 0, 0, 60, 0, u8::try_from(data.len()).unwrap()]);
+            reply.extend(data);
+        }
+        socket.send_to(&reply, from).unwrap();
+    }
+}
+
+/// The rcode of a reply, and its records without their TTLs.
+type Answer = (String, BTreeSet<String>);
+
+fn answer(message: &Message) -> Answer {
+    let records = message.answers.iter();
+    let shown =
+        |record: &hickory_proto::rr::Record| format!("{} {}", record.record_type(), record.data);
+    (message.metadata.response_code.to_string(), records.map(shown).collect())
+}
+
+/// Asks both; every answer is the same.
+fn compare(case: &Case, server: Process) {
+    let theirs = theirs(case);
+    drop(server);
+    let ours = ours(case);
+    for ((query, theirs), ours) in queries(case).iter().zip(&theirs).zip(&ours) {
+        assert_eq!(ours, theirs, "{}: {} asks for {} {}", case.file, query.0, query.1.0, query.1.1);
+    }
+    println!("{}: {} answers are the same", case.file, ours.len());
+}
+
+/// Each question by each client.
+fn queries(case: &Case) -> Vec<(&'static str, (&'static str, u16))> {
+    let of = |client: &'static str| case.questions.iter().map(move |question| (client, *question));
+    case.clients.iter().flat_map(|client| of(client)).collect()
+}
+
+fn message(place: usize, (name, qtype): (&str, u16)) -> Vec<u8> {
+    Query { id: u16::try_from(place).unwrap(), name, qtype, udp_size: None }.message()
+}
+
+/// The other server's answers.
+fn theirs(case: &Case) -> Vec<Answer> {
+    let ask = |client: &str, query: &[u8], patience: Duration| -> Option<Message> {
+        let socket = UdpSocket::bind((client, 0)).unwrap();
+        socket.set_read_timeout(Some(patience)).unwrap();
+        socket.send_to(query, (SERVER, 53)).unwrap();
+        let mut reply = [0; 1500];
+        let length = socket.recv(&mut reply).ok()?;
+        Message::from_vec(&reply[..length]).ok()
+    };
+    let first = message(1, ("up.example", A));
+    let wait = Duration::from_millis(100);
+    wait_until("the other server answers", || ask(case.clients[0], &first, wait).is_some());
+    let queries = queries(case);
+    let mut all = queries.iter().enumerate();
+    all.by_ref()
+        .map(|(place, (client, question))| {
+            let reply = ask(client, &message(place, *question), PATIENCE);
+            answer(
+                &reply.unwrap_or_else(|| panic!("{}: {client} {question:?}: no reply", case.file)),
+            )
+        })
+        .collect()
+}
+
+/// The answers of pmdns with the configuration that import makes.
+fn ours(case: &Case) -> Vec<Answer> {
+    let file = path("imported.conf");
+    fs::write(&file, text_of(case.file)).unwrap();
+    let import =
+        |more: &[&str]| Command::new(BINARY).arg("import").arg(&file).args(more).output().unwrap();
+    let mut made = import(&[]);
+    if case.is_partial {
+        assert_eq!((made.status.code(), made.stdout.len()), (Some(10), 0), "{}", said(&made));
+        made = import(&["--partial"]);
+    }
+    assert!([Some(0), Some(6)].contains(&made.status.code()), "{}: {}", case.file, said(&made));
+    let config = path("pmdns.toml");
+    fs::write(&config, for_replay(std::str::from_utf8(&made.stdout).unwrap())).unwrap();
+    let (input, output) = (path("in.pcap"), path("out.pcap"));
+    let frame = |(place, (client, question)): (usize, &(&str, (&str, u16)))| {
+        let from: IpAddr = client.parse().unwrap();
+        let to: IpAddr = SERVER.parse().unwrap();
+        let path = Path { from: (MACS[0], from, 5000), to: (MACS[1], to, 53), vlans: Vec::new() };
+        path.frame(&message(place, *question))
+    };
+    let frames: Vec<Vec<u8>> = queries(case).iter().enumerate().map(frame).collect();
+    pcap::write(&input, &frames);
+    let mut replay = Command::new(BINARY);
+    replay.arg("replay").arg(&input).arg("-o").arg(&output).arg("-c").arg(&config);
+    let played = replay.output().unwrap();
+    assert_eq!(played.status.code(), Some(0), "{}: {}", case.file, said(&played));
+    let mut answers = vec![("none".to_owned(), BTreeSet::new()); frames.len()];
+    for frame in pcap::read(&output) {
+        let Some(datagram) = frames::read(&frame).unwrap() else { continue };
+        let reply = Message::from_vec(datagram.payload).unwrap();
+        answers[usize::from(id(datagram.payload))] = answer(&reply);
+    }
+    answers
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The configuration with the port of a replay, without the sockets of a kernel, and a small cache.
+fn for_replay(toml: &str) -> String {
+    let toml = toml.replace("0000:01:00.0", "replay");
+    let mut tables: Vec<&str> = toml.split("\n\n").collect();
+    tables.retain(|table| !table.contains("[streams]"));
+    let lines = tables.join("\n\n");
+    let lines: Vec<&str> = lines.lines().filter(|line| !line.starts_with("tap = ")).collect();
+    lines.join("\n") + "\n[cache]\nsize = \"16MiB\"\npages = \"normal\"\n"
+}
