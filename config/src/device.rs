@@ -81,6 +81,12 @@ pub(crate) fn mistaken_for(device: &str) -> Option<&'static str> {
     })
 }
 
+/// The interface that `device` makes, if it is a TAP of DPDK.
+pub(crate) fn interface_made(device: &str) -> Option<&str> {
+    let options = device.strip_prefix("net_tap")?.split(',').skip(1);
+    options.into_iter().find_map(|option| option.trim().strip_prefix("iface="))
+}
+
 /// The hardware address that the options of `device` speak of, if it is none.
 pub(crate) fn wrong_mac(device: &str) -> Option<&str> {
     let mac = device.split(',').find_map(|option| option.trim().strip_prefix("mac="))?;

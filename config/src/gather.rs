@@ -50,7 +50,11 @@ pub(crate) fn gather(text: &str, mut root: Spanned<DeTable<'_>>) -> Gathered {
             }
             _ => path.split(['.', '[']).next().unwrap_or_default(),
         };
-        gathered.damaged.insert(table.to_owned());
+        // A key that is like none of the table is nobody's slip: the rest of its table is as it was meant.
+        let is_foreign = matches!(&error, ConfigError::UnknownKey { nearest: None, .. });
+        if !is_foreign || !path.contains('.') {
+            gathered.damaged.insert(table.to_owned());
+        }
         // A key that is missing because it was taken out is no mistake of its own.
         let follows = matches!(&error, ConfigError::MissingKey { key, .. } if taken_out.contains(&format!("{path}.{key}")));
         if !follows {

@@ -2,6 +2,7 @@
 //!
 //! [`Config::load`] reads a TOML file, refuses unknown keys, and checks the rules that concern several
 //! keys. Every error is a sentence that says what to change.
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -24,6 +25,7 @@ mod locate;
 mod name;
 pub mod narrow;
 mod nearest;
+mod paths;
 mod pin;
 mod placement;
 mod prefix;
@@ -48,6 +50,7 @@ pub use files::FileError;
 pub use load::ConfigText;
 pub use local::{Local, LocalError, LocalProblem, LocalRecord, type_name, type_number};
 pub use name::{NameError, readable, wire_name};
+pub use paths::{NamedPath, PathUse};
 pub use pin::{Pin, PinError};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};
 pub use prefix::{InterfaceAddress, Prefix, PrefixError};

@@ -189,6 +189,18 @@ mod tests {
     }
 
     #[test]
+    fn d24_a_key_of_nobody_hides_no_other_mistake_of_its_table() {
+        let text = "[frames]\nlog_queries = true\nbatch = 0\n[[port]]\nname = \"a\"\ndevice = \"replay\"\n\
+            addresses = [\"192.0.2.2\"]\n[[upstream]]\naddress = \"192.0.2.1:53\"\n";
+        let told = Config::from_toml(text).unwrap_err().to_string();
+        assert!(
+            told.contains("line 2, column 1: unknown key `log_queries` in [frames];"),
+            "{told}"
+        );
+        assert!(told.contains("line 3: `frames.batch` is 0;"), "{told}");
+    }
+
+    #[test]
     fn d06_what_follows_from_a_mistake_is_none() {
         for (text, first) in [
             (

@@ -71,11 +71,9 @@ pub enum Problem {
         /// What to do.
         fix: &'static str,
     },
-    /// DPDK takes one or the other.
-    #[error(
-        "has --no-huge and --in-memory, which DPDK refuses together; without hugepages write --no-shconf instead of --in-memory"
-    )]
-    NoHugeInMemory,
+    /// Arguments and devices that DPDK refuses, or takes for something else.
+    #[error("{0}")]
+    Dpdk(String),
     /// DPDK takes C strings.
     #[error("has a zero byte in it, which no DPDK argument can have; leave it out")]
     ZeroByte,
@@ -96,12 +94,9 @@ pub enum Problem {
         "is `{0}`, but the device `replay` reads a file, and no host is behind it; remove the key"
     )]
     TapOfReplay(String),
-    /// There is nothing that the route could lead by, or to.
+    /// There is nothing that a route could lead by, or to; or this device cannot be shared, or not with another setting.
     #[error("is true, but {0}")]
-    NoTapRoute(&'static str),
-    /// Not each device can be shared, nor with each other setting.
-    #[error("is true, but {0}")]
-    NotShared(&'static str),
+    Impossible(&'static str),
     /// DPDK compares the beginnings of names only.
     #[error(
         "is `{name}`, which DPDK takes for {driver}; write the driver's name and a number, as in {driver}0"

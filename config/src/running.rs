@@ -27,7 +27,8 @@ pub struct Difference {
 }
 
 impl WrittenConfig {
-    pub(crate) fn of(text: &str) -> Self {
+    /// The configuration of this text.
+    pub fn of(text: &str) -> Self {
         Self(text.parse().unwrap_or_default())
     }
 
@@ -42,6 +43,11 @@ impl WrittenConfig {
             }
         }
         Self(fixed)
+    }
+
+    /// Whether it says the same as another, as far as can be seen of one that is shown without secrets.
+    pub fn is_like(&self, shown: &Self) -> bool {
+        self.differences(shown).iter().all(|one| one.one == one.other)
     }
 
     /// As TOML, without secrets.

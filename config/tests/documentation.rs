@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use pmdns_config::{Config, ConfigError, is_reloaded};
+use pmdns_config::{Config, ConfigError, ConfigText, is_reloaded};
 use toml::{Table, Value};
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
@@ -253,6 +253,35 @@ fn trap_27_unknown_keys_are_refused_in_every_table() {
     written.insert("querylog".into(), Value::Table(Table::new()));
     let error = load(&written).expect_err("a table nobody reads");
     assert!(matches!(&error, ConfigError::UnknownKey { key, .. } if key == "querylog"), "{error}");
+}
+
+/// Serde says which keys are paths, when a number stands there.
+#[test]
+fn every_path_is_listed_with_what_is_done_there() {
+    let file = std::env::temp_dir().join(format!("pmdns-paths-{}.toml", std::process::id()));
+    let mut listed = 0;
+    for section in sections() {
+        for row in &section.rows {
+            let place = format!("{}.{}", section.name(), row.key);
+            let mut written = table(LEAST);
+            table_in(&mut written, section.name()).insert(row.key.clone(), 7.into());
+            let told = load(&written).map_or_else(|error| error.to_string(), |_| String::new());
+            if !told.contains("allowed: a path in quotes") {
+                continue;
+            }
+            table_in(&mut written, section.name()).insert(row.key.clone(), "/some/where".into());
+            std::fs::write(&file, toml::to_string(&written).expect("a table is TOML"))
+                .expect("a file");
+            let config = ConfigText::read(&file).expect("it is TOML").config;
+            let is_listed = config.paths().iter().any(|one| {
+                one.path == Path::new("/some/where") && one.key.replace("[0]", "") == place
+            });
+            assert!(is_listed, "{place} is a path, and Config::paths does not list it");
+            listed += 1;
+        }
+    }
+    std::fs::remove_file(file).expect("it was written");
+    assert!(listed >= 25, "only {listed} keys are paths");
 }
 
 #[test]

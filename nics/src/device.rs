@@ -76,13 +76,18 @@ fn interface_of(device: &str) -> Option<&str> {
     device.split(',').find_map(|option| option.strip_prefix("iface="))
 }
 
-fn doubt_of_interface(root: &Path, device: &str) -> Option<Doubt> {
-    let interface = interface_of(device)?;
-    let needs_one = OVER_AN_INTERFACE.iter().any(|driver| device.starts_with(driver));
+/// Whether the kernel has an interface of this name. `None`: it does not say.
+pub fn has_interface(root: &Path, name: &str) -> Option<bool> {
     // Those of the network namespace we are in, which those under /sys need not be.
     let interfaces = fs::read_to_string(root.join("proc/self/net/dev")).ok()?;
     let mut names = interfaces.lines().filter_map(|line| line.split_once(':'));
-    let is_there = names.any(|(name, _)| name.trim() == interface);
+    Some(names.any(|(there, _)| there.trim() == name))
+}
+
+fn doubt_of_interface(root: &Path, device: &str) -> Option<Doubt> {
+    let interface = interface_of(device)?;
+    let needs_one = OVER_AN_INTERFACE.iter().any(|driver| device.starts_with(driver));
+    let is_there = has_interface(root, interface)?;
     let text = || format!("there is no interface `{interface}` here (`ip link` lists them)");
     (needs_one && !is_there).then(|| Doubt::Missing(text()))
 }

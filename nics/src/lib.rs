@@ -2,6 +2,7 @@
 //!
 //! A driver opens a port and hands out its queues as values: an [`RxQueue`] or a [`TxQueue`] belongs to
 //! the one core that polls it. What it moves are [`Frame`]s. Nothing here knows DNS.
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 
 pub mod counters;
 pub mod device;
@@ -38,6 +39,8 @@ pub use release::release;
 pub use sleeper::Sleeper;
 pub use tap::{TUN, Tap};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
+#[cfg(feature = "dpdk")]
+pub use xdp::program_of_others;
 
 use std::sync::Arc;
 

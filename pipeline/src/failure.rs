@@ -38,6 +38,8 @@ pub(crate) enum Failure {
     Config(#[from] ConfigError),
     #[error("{}", told(.0))]
     Wrong(Vec<String>),
+    #[error("{}", told(.0))]
+    Unmet(Vec<String>, u8),
     #[error(transparent)]
     Import(#[from] ImportError),
     #[error("the configuration that was made is not all of it: see the lines above, and its end")]
@@ -113,6 +115,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
+            Self::Unmet(_, code) => *code,
             Self::Import(_) | Self::Unloadable(_) | Self::Write { .. } => 2,
             Self::Find(FindError::Config(_) | FindError::NoDatabase(_)) => 2,
             Self::Find(FindError::Search(_) | FindError::Print(_)) => 1,
@@ -129,10 +132,7 @@ impl Failure {
                 | RunError::Streams(StreamsError::Certificate(_))
                 | RunError::Transfer(TransferError::Key(_) | TransferError::Name(_)) => 2,
                 RunError::Eal(_) | RunError::Pool(_) => 3,
-                RunError::Port(_)
-                | RunError::Device(..)
-                | RunError::Tap(_)
-                | RunError::NoPortLeft => 4,
+                RunError::Port(_) | RunError::Tap(_) | RunError::NoPortLeft => 4,
                 RunError::Api(ApiError::Listen { .. } | ApiError::Socket(_))
                 | RunError::Socket(_)
                 | RunError::Metrics(MetricsError::Listen { .. })

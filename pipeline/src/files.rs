@@ -1,6 +1,5 @@
 //! Commands about files of configuration, which need no running instance: check, import, doctor.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -9,10 +8,11 @@ use pmdns::clients::OpenClients;
 use pmdns::control::print;
 use pmdns::control::reload;
 use pmdns::doctor;
-use pmdns::machine::{Finding, Machine};
+use pmdns::machine::{FILES_TO_READ, Finding, Machine};
 use pmdns::slowpath::Anchors;
+use pmdns_config::files::create_new;
 use pmdns_config::import::{self, Format, Import};
-use pmdns_config::{Config, ConfigError, ConfigText, Pin, Streams};
+use pmdns_config::{Config, ConfigError, ConfigText, NamedPath, Pin, Streams};
 #[cfg(feature = "dpdk")]
 use pmdns_nics::dpdk;
 use pmdns_stages::policy::{Ruleset, RulesetError};
@@ -22,6 +22,9 @@ use pmdns_streams::tls::CertificateError;
 
 use crate::failure::Failure;
 
+/// A configuration may have secrets.
+const MODE: u32 = 0o640;
+
 /// Reports all errors of a config file and of the files that it names, and all that this machine does not have.
 pub(super) fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     let read = ConfigText::read(file)?;
@@ -29,31 +32,34 @@ pub(super) fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
     let mut wrong: Vec<String> =
         read.error.iter().flat_map(ConfigError::mistakes).map(ToString::to_string).collect();
     let mut warnings = settings.warnings();
+    let lacks = if elsewhere { Lacks::default() } else { Lacks::of(&read) };
     let (mut rules, mut pin) = (None, None);
-    if wrong.is_empty() {
+    // Files that cannot be read are lacks.
+    if wrong.is_empty() && !lacks.has_files {
         // No queries come here, so the hash of names needs no secret seed.
         match Ruleset::load(settings, Seed::new([0; 16]), 1) {
             Ok((_, mut digest)) => {
                 warnings.append(&mut digest.warnings);
                 rules = Some(reload::describe(&digest));
             }
-            Err(error) => wrong.push(error.to_string()),
+            Err(error) => wrong.push(at_key(&read, error)),
         }
-        wrong.extend(OpenClients::read(settings).err().map(|error| error.to_string()));
-        wrong.extend(Anchors::load(&settings.dnssec).err().map(|error| error.to_string()));
+        wrong.extend(OpenClients::read(settings).err().map(|error| at_key(&read, error)));
+        wrong.extend(Anchors::load(&settings.dnssec).err().map(|error| at_key(&read, error)));
         match spki_pin(&settings.streams) {
             Ok(found) => pin = found,
-            Err(error) => wrong.push(error.to_string()),
+            Err(error) => wrong.push(at_key(&read, error)),
         }
     }
-    let findings = match elsewhere {
-        true => Vec::new(),
-        false => Machine::this().findings(settings),
-    };
-    for Finding { key, problem, is_fatal } in findings {
-        let told = read.of_machine(&key, problem).to_string();
-        if is_fatal { &mut wrong } else { &mut warnings }.push(told);
+    // Rules have told of secrets in files already.
+    let is_told =
+        |told: &[String], key: &str| told.iter().any(|one| one.contains(&format!(" `{key}` ")));
+    for (key, lack) in lacks.fatal {
+        if !is_told(&wrong, &key) {
+            wrong.push(lack);
+        }
     }
+    warnings.extend(lacks.other);
     let mut out = io::stdout().lock();
     for warning in warnings {
         writeln!(out, "warning: {warning}")?;
@@ -67,6 +73,68 @@ pub(super) fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
             Ok(())
         }
         _ => Err(Failure::Wrong(wrong)),
+    }
+}
+
+/// An error about a file, with the line of the key that names the file.
+fn at_key(read: &ConfigText, error: impl std::fmt::Display) -> String {
+    let told = error.to_string();
+    let located = read.config.paths().into_iter().find_map(|NamedPath { key, path, .. }| {
+        let problem = match told.strip_prefix(&format!("{key}: ")) {
+            Some(problem) => problem.to_owned(),
+            None => {
+                let rest = told.strip_prefix(&*path.to_string_lossy())?;
+                rest.starts_with([':', ',']).then(|| format!("leads to {told}"))?
+            }
+        };
+        Some(read.of_machine(&key, problem).to_string())
+    });
+    located.unwrap_or(told)
+}
+
+/// What this machine lacks for a configuration, with the lines of the keys.
+#[derive(Default)]
+struct Lacks {
+    /// With their keys.
+    fatal: Vec<(String, String)>,
+    other: Vec<String>,
+    /// Of the first fatal one.
+    exit_code: u8,
+    /// Whether files are among them that the configuration needs.
+    has_files: bool,
+}
+
+impl Lacks {
+    fn of(read: &ConfigText) -> Self {
+        let mut this = Self::default();
+        let findings = Machine::this().findings(&read.config);
+        for Finding { key, problem, is_fatal, exit_code, condition } in findings {
+            let told = read.of_machine(&key, problem).to_string();
+            this.has_files |= condition == FILES_TO_READ;
+            if is_fatal && this.fatal.is_empty() {
+                this.exit_code = exit_code;
+            }
+            match is_fatal {
+                true => this.fatal.push((key, told)),
+                false => this.other.push(told),
+            }
+        }
+        this
+    }
+}
+
+/// Refuses to start on a machine that lacks something, which `check` reports in the same words.
+pub(super) fn require(read: &ConfigText) -> Result<(), Failure> {
+    if read.error.is_some() {
+        return Ok(());
+    }
+    let Lacks { fatal, other, exit_code, .. } = Lacks::of(read);
+    for told in other {
+        tracing::warn!("{told}");
+    }
+    match fatal.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Unmet(fatal.into_iter().map(|(_, told)| told).collect(), exit_code)),
     }
 }
 
@@ -97,7 +165,7 @@ pub(super) fn import(
         Some(output) => {
             let failed = |source| Failure::Write { path: output.to_owned(), source };
             // An existing file may be in use, and be changed by hand.
-            let mut created = File::create_new(output).map_err(failed)?;
+            let mut created = create_new(output, MODE).map_err(failed)?;
             created.write_all(toml.as_bytes()).map_err(failed)?;
         }
         None => io::stdout().lock().write_all(toml.as_bytes())?,
@@ -142,8 +210,7 @@ pub(super) fn examine(file: Option<&Path>, json: bool) -> Result<(), Failure> {
     let dpdk = Some(doctor::Dpdk { version: dpdk::version(), drivers: dpdk::driver_folder() });
     #[cfg(not(feature = "dpdk"))]
     let dpdk = None;
-    let findings =
-        doctor::examine(read.as_ref().map(|text| (&text.config, text.error.as_ref())), dpdk);
+    let findings = doctor::examine(read.as_ref(), dpdk);
     let mut out = io::stdout().lock();
     if json {
         writeln!(out, "{}", doctor::json(&findings))?;

@@ -1,9 +1,8 @@
 //! Files that keep changes: one a line as JSON, each behind its checksum. A process that ends at any moment leaves
 //! at most its last line torn.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::files::{WholeFile, open_regular};
@@ -175,11 +174,6 @@ impl JournalKind {
             whole.write_all(line_of(&change).as_bytes())?;
             lines += 1;
         }
-        whole.finish()?;
-        let file = OpenOptions::new()
-            .append(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(path)?;
-        Ok((file, lines))
+        Ok((whole.finish()?, lines))
     }
 }

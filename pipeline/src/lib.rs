@@ -3,6 +3,7 @@
 //! Dedicated cores poll NIC queues. A [`line`](mod@line) of stages answers cache hits in the frame they arrived in.
 //! Misses go to the threads of the [`slowpath`]. [`topology`] plans the work of each core, [`engine`] builds and runs
 //! the plan, and [`worker`] is the loop of one core.
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![cfg_attr(
     test,
     allow(
@@ -58,6 +59,7 @@ pub mod run;
 pub mod runtime;
 mod service;
 mod shard;
+pub mod sinks;
 pub mod slowpath;
 pub mod snapshot;
 pub mod station;

@@ -1,7 +1,8 @@
 //! The log on standard error: which lines, set by `PMDNS_LOG`, and in which form, set by `PMDNS_LOG_FORMAT`.
 
+mod output;
+
 use std::fmt::{self, Display};
-use std::io;
 use std::str::FromStr;
 
 use tracing::{Event, Level, Subscriber};
@@ -10,6 +11,9 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::sinks::SinkCounters;
+use output::{OUTPUT, StandardError};
 
 /// The variable that sets the level.
 pub const VARIABLE: &str = "PMDNS_LOG";
@@ -67,13 +71,29 @@ pub fn set_up(variable: impl Fn(&str) -> Option<String>) -> Result<(), LogError>
         None if variable(JOURNAL_VARIABLE).is_some() => Format::Journal,
         None => Format::Text,
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // Its own report of an error would go to standard error by `eprintln!`, which panics when that cannot be written.
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| StandardError)
+        .log_internal_errors(false);
     match format {
         Format::Text => log.with_target(false).init(),
         Format::Journal => log.event_format(JournalLine).init(),
         Format::Json => log.json().flatten_event(true).init(),
     }
     Ok(())
+}
+
+/// The counters of the log.
+pub fn counters() -> &'static SinkCounters {
+    &OUTPUT.counters
+}
+
+/// Says how many lines were lost, once lines can be written again.
+pub fn tell_of_losses() {
+    if let Some(lost) = OUTPUT.take_lost() {
+        tracing::warn!("{lost} lines of the log are lost: standard error could not be written");
+    }
 }
 
 /// A line for the journal, which has the time itself.

@@ -1,5 +1,7 @@
 //! The command line of pmdns.
 
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
+
 mod failure;
 mod files;
 
@@ -62,6 +64,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Run { file: ConfigFile { config }, counters, json } => {
             let text = ConfigText::read(&config)?;
             let written = Written::of(&text);
+            files::require(&text)?;
             let settings = text.into_config()?;
             #[cfg(feature = "dpdk")]
             {

@@ -119,6 +119,8 @@ mod runtime_upstreams;
 mod secure_streams;
 #[path = "lab/shared_port.rs"]
 mod shared_port;
+#[path = "lab/sinks.rs"]
+mod sinks;
 #[path = "lab/streams.rs"]
 mod streams;
 #[path = "lab/subnets.rs"]

@@ -3,6 +3,7 @@
 //! A stage says in [`Stage::hint`] what it will read of a packet and in [`Stage::act`] what it does with
 //! it. The loop over a batch, the order of hints and acts, and the counting are written once, in
 //! [`Stage::process`]. No stage knows its core, a ring, a thread, a socket or a clock.
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,

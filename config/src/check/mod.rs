@@ -37,6 +37,14 @@ use crate::prefix::Prefix;
 use crate::problem::Problem;
 use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, Prefetch, RateLimit};
 
+/// DPDK would take them for one, and print its manual.
+const SEVERAL_ARGUMENTS: &str = "has several arguments in one text; write each as a text of its own, as in [\"--no-huge\", \"-m\", \"256\"]";
+/// Such a process has no memory and no devices of its own.
+const SECONDARY_PROCESS: &str =
+    "asks for a secondary process of DPDK, which serves nothing by itself; leave --proc-type out";
+/// DPDK takes one or the other.
+const NO_HUGE_IN_MEMORY: &str = "has --no-huge and --in-memory, which DPDK refuses together; without hugepages write --no-shconf instead of --in-memory";
+
 /// Notes the rules of some tables that are broken.
 type Rules = fn(&Config, &mut Mistakes);
 
@@ -115,10 +123,21 @@ fn eal(eal: &Eal, found: &mut Mistakes) {
         if argument.contains('\0') {
             found.note(broken(key(), Problem::ZeroByte));
         }
+        if argument.contains(" -") {
+            found.note(broken(key(), Problem::Dpdk(SEVERAL_ARGUMENTS.to_owned())));
+        }
+        let value = argument.strip_prefix("--proc-type").map(|rest| rest.trim_start_matches('='));
+        let value = match value {
+            Some("") => eal.args.get(index + 1).map(String::as_str),
+            value => value,
+        };
+        if value == Some("secondary") {
+            found.note(broken(key(), Problem::Dpdk(SECONDARY_PROCESS.to_owned())));
+        }
     }
     let has = |name: &str| eal.args.iter().any(|argument| argument == name);
     if has("--no-huge") && has("--in-memory") {
-        found.note(broken("eal.args", Problem::NoHugeInMemory));
+        found.note(broken("eal.args", Problem::Dpdk(NO_HUGE_IN_MEMORY.to_owned())));
     }
 }
 

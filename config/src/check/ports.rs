@@ -7,10 +7,10 @@ use super::rules::{
     Checked, Mistakes, at_most, broken, in_range, plain_name, unicast, unlike_earlier,
 };
 use super::taps::REPLAY;
-use crate::device::{device_name, mistaken_for, wrong_mac};
+use crate::device::{device_name, interface_made, mistaken_for, wrong_mac};
 use crate::limits::{
-    MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_LINK_WAIT_MS, MAX_PORTS, MAX_VLANS, MIN_DESCRIPTORS,
-    VLAN_IDS,
+    MAX_ADDRESSES, MAX_DESCRIPTORS, MAX_INTERFACE_NAME, MAX_LINK_WAIT_MS, MAX_PORTS, MAX_VLANS,
+    MIN_DESCRIPTORS, VLAN_IDS,
 };
 use crate::problem::Problem;
 use crate::settings::Port;
@@ -62,6 +62,14 @@ fn check_device(key: String, device: &str) -> Checked {
     }
     if let Some(driver) = mistaken_for(device) {
         return broken(key, Problem::OtherDriver { name: device_name(device), driver });
+    }
+    if let Some(interface) = interface_made(device).filter(|name| name.len() > MAX_INTERFACE_NAME) {
+        return broken(
+            key,
+            Problem::Dpdk(format!(
+                "names the interface `{interface}`, and the kernel takes {MAX_INTERFACE_NAME} bytes at most; write a shorter name"
+            )),
+        );
     }
     match wrong_mac(device) {
         Some(mac) => broken(key, Problem::NoMac(mac.to_owned())),

@@ -30,5 +30,5 @@ fn check_port(key: String, port: &Port) -> Checked {
     } else {
         return Ok(());
     };
-    broken(key, Problem::NotShared(why))
+    broken(key, Problem::Impossible(why))
 }

@@ -1,7 +1,7 @@
 //! The rules of the kernel's end of ports: `tap` and `tap_default_route` of `[[port]]`, and `[exceptions]`.
 
 use super::rules::{Checked, Mistakes, broken, in_range, unlike_earlier};
-use crate::device::device_name;
+use crate::device::{device_name, interface_made};
 use crate::limits::{MAX_EXCEPTION_RATE, MAX_INTERFACE_NAME};
 use crate::problem::Problem;
 use crate::settings::{Exceptions, Port};
@@ -17,7 +17,10 @@ pub(super) fn check_ports(ports: &[Port], found: &mut Mistakes) {
         let key = format!("port[{index}].tap");
         found.note(check_name(&key, tap));
         if device_name(&port.device) == REPLAY {
-            found.note(broken(key, Problem::TapOfReplay(tap.clone())));
+            found.note(broken(&*key, Problem::TapOfReplay(tap.clone())));
+        }
+        if ports.iter().any(|other| interface_made(&other.device) == Some(tap)) {
+            found.note(broken(&*key, tap_of_device(tap)));
         }
         let path = |at| format!("port[{at}].tap");
         let same = |other: &Port| other.tap.as_ref() == Some(tap);
@@ -45,6 +48,13 @@ pub(super) fn check_name(key: &str, name: &str) -> Checked {
     }
 }
 
+/// The kernel has one interface of a name.
+fn tap_of_device(tap: &str) -> Problem {
+    Problem::Dpdk(format!(
+        "is `{tap}`, the name of the interface that the device of a port makes; write another name"
+    ))
+}
+
 fn check_route(key: String, port: &Port) -> Checked {
     let why = match (port.tap_default_route, &port.tap) {
         (false, _) => return Ok(()),
@@ -54,5 +64,5 @@ fn check_route(key: String, port: &Port) -> Checked {
         }
         (true, Some(_)) => return Ok(()),
     };
-    broken(key, Problem::NoTapRoute(why))
+    broken(key, Problem::Impossible(why))
 }

@@ -38,7 +38,7 @@ pub fn keep_zone(path: &Path, records: &[LocalRecord]) -> io::Result<()> {
         }
         out.write_all(line.as_bytes())?;
     }
-    out.finish()
+    out.finish().map(drop)
 }
 
 /// A line of a zone file (RFC 1035 section 5.1).

@@ -7,12 +7,14 @@ mod find;
 mod kept;
 mod list;
 mod list_line;
+mod open;
+#[cfg(test)]
+mod testing;
 mod whole;
 mod zone;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use anchors::read_anchors;
@@ -21,6 +23,7 @@ pub use find::{FoundRule, find_in_list, find_in_policy_zone};
 pub use kept::keep_zone;
 pub use list::{ListSummary, list_from, read_list};
 pub use list_line::{LeftOut, Listed, Scope};
+pub use open::{create_new, open_regular, open_to_append, open_to_replace};
 pub use whole::{WholeFile, folder_of};
 pub use zone::{read_zone, received_record, zone_from};
 
@@ -61,23 +64,6 @@ pub enum FileError {
         /// What is wrong and what to do.
         problem: String,
     },
-}
-
-/// Flags with which opening never waits, whatever somebody has put there (a pipe waits for its other end), nor hands the file
-/// to another program.
-const SAFE_TO_OPEN: i32 = libc::O_NONBLOCK | libc::O_CLOEXEC;
-
-/// Opens a regular file for reading. Pipes, sockets, devices and folders are refused: reading them may wait for ever.
-///
-/// # Errors
-///
-/// What the system says, or that it is no regular file.
-pub fn open_regular(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(SAFE_TO_OPEN).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file; name one")),
-    }
 }
 
 /// Opens a file whose length is within bounds.

@@ -4,14 +4,14 @@
 //! is planted in a shared folder is followed, opened or waited for.
 
 use std::ffi::OsString;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::SAFE_TO_OPEN;
+use super::open::create_new;
 
 /// Names that are tried. Even one that is taken already is unlikely.
 const ATTEMPTS: u32 = 8;
@@ -66,18 +66,20 @@ impl WholeFile {
         self.out.get_ref()
     }
 
-    /// Gives the file its name.
+    /// Gives the file its name. Returns it, to add to its end.
     ///
     /// # Errors
     ///
     /// What the system says; a file of that name is then as it was.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<File> {
         self.out.flush()?;
-        self.out.get_ref().sync_all()?;
+        let file = self.out.get_ref().try_clone()?;
+        file.sync_all()?;
         std::fs::rename(&self.temporary, &self.path)?;
         self.is_finished = true;
         // The name lasts as the contents do.
-        File::open(folder_of(&self.path))?.sync_all()
+        File::open(folder_of(&self.path))?.sync_all()?;
+        Ok(file)
     }
 }
 
@@ -107,8 +109,6 @@ pub fn folder_of(path: &Path) -> &Path {
 
 /// A new file that only its owner may use, and its name.
 fn create_beside(path: &Path, stem: &[u8]) -> io::Result<(File, PathBuf)> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).custom_flags(SAFE_TO_OPEN | libc::O_NOFOLLOW);
     let mut taken = io::ErrorKind::AlreadyExists.into();
     for _ in 0..ATTEMPTS {
         let mut random = [0; DIGITS / 2];
@@ -116,7 +116,7 @@ fn create_beside(path: &Path, stem: &[u8]) -> io::Result<(File, PathBuf)> {
         let random = format!("{:016x}", u64::from_ne_bytes(random));
         let name = OsString::from_vec([stem, random.as_bytes(), SUFFIX].concat());
         let temporary = path.with_file_name(name);
-        match options.open(&temporary) {
+        match create_new(&temporary, 0o600) {
             Ok(file) => return Ok((file, temporary)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
             Err(error) => return Err(error),
@@ -158,36 +158,12 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-
-    /// A folder of a test; it goes with it.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("pmdns-{}-{name}", std::process::id()));
-            std::fs::create_dir(&path).unwrap();
-            Self(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<_> =
-                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
+    use crate::files::testing::Folder;
 
     fn write(path: &Path, text: &str) -> io::Result<()> {
         let mut file = WholeFile::create(path, 0o640)?;
         file.write_all(text.as_bytes())?;
-        file.finish()
+        file.finish().map(drop)
     }
 
     fn mode(path: &Path) -> u32 {

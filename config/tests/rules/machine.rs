@@ -9,7 +9,15 @@ fn arguments_of_dpdk() {
     refuses(r#"["--no-huge"]"#, r#"["--no-huge", "--in-memory"]"#, "eal.args", &["--no-shconf"]);
     refuses(r#"["--no-huge"]"#, r#"["", "-m"]"#, "eal.args[0]", &["is empty"]);
     refuses(r#"["--no-huge"]"#, r#"["\u0000"]"#, "eal.args[0]", &["zero byte"]);
-    accepts(r#"["--no-huge"]"#, r#"["--in-memory"]"#);
+    let several = &["several arguments in one text; write each"];
+    refuses(r#"["--no-huge"]"#, r#"["--no-huge -m 256"]"#, "eal.args[0]", several);
+    for secondary in [r#"["--proc-type=secondary"]"#, r#"["--proc-type", "secondary"]"#] {
+        let part = "serves nothing by itself; leave --proc-type out";
+        refuses(r#"["--no-huge"]"#, secondary, "eal.args[0]", &[part]);
+    }
+    for lawful in [r#"["--in-memory"]"#, r#"["--proc-type", "auto"]"#, r#"["--vdev=a,b=c d"]"#] {
+        accepts(r#"["--no-huge"]"#, lawful);
+    }
 }
 
 #[test]
@@ -52,6 +60,8 @@ fn devices_of_ports() {
     refuses(from, "\"a\\u0000\"", "port[0].device", &["zero byte"]);
     refuses(from, "\"net_tapp0\"", "port[0].device", &["takes for net_tap;", "as in net_tap0"]);
     refuses(from, "\"net_tap0,mac=zz\"", "port[0].device", &["mac=zz", "02:00:00:00:00:01"]);
+    let part = "names the interface `sixteen-letters!`, and the kernel takes 15 bytes at most";
+    refuses(from, "\"net_tap0,iface=sixteen-letters!\"", "port[0].device", &[part]);
     let key = "port[1].device";
     refuses("net_tap1,", "net_tap0,", key, &["is `net_tap0`, as is `port[0].device`", "net_tap1"]);
     let replay = LAWFUL.replace("net_tap0,iface=pm0", "replay");

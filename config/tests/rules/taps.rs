@@ -47,6 +47,14 @@ fn each_tap_has_its_own_name() {
 }
 
 #[test]
+fn an_interface_that_a_device_makes_is_no_tap() {
+    for name in ["pm0", "pm1"] {
+        let part = "the name of the interface that the device of a port makes; write another name";
+        refuses(&format!("tap = \"{name}\""), "port[0].tap", part);
+    }
+}
+
+#[test]
 fn a_capture_has_no_kernel_behind_it() {
     let text = with("tap = \"pm-edge\"").replacen("net_tap0,iface=pm0", "replay", 1);
     let line = crate::line_of(&text, "tap = \"pm-edge\"");

@@ -7,6 +7,7 @@ mod crates;
 mod files;
 mod imports;
 mod markdown;
+mod opens;
 mod package;
 mod paths;
 mod tidy;

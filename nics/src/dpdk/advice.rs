@@ -99,7 +99,9 @@ pub(super) fn diagnose(code: c_int, arguments: Vec<String>, lines: &[String]) ->
     } else if code == libc::EINVAL {
         EalError::Arguments { arguments, detail }
     } else {
-        EalError::Failed { reason: error_text(code), detail }
+        // Some ends of the start set no error number.
+        let reason = if code == 0 { "it gives no reason".to_owned() } else { error_text(code) };
+        EalError::Failed { reason, detail }
     }
 }
 
@@ -135,6 +137,12 @@ pub(super) fn step(step: &str, lines: &[String]) -> &'static str {
          give the kernel a `tap` instead"
     } else if says("custom XDP program") {
         ": the kernel does not load the XDP program of share_with_kernel. It needs Linux 5.3 and CAP_BPF, or root"
+    } else if says("xsk") {
+        ": the kernel gives no AF_XDP socket. Another XDP program may be on the interface (`ip link set dev IFACE xdp off`), \
+         or another program may have this queue. Otherwise try fewer descriptors (rx_descriptors, tx_descriptors)"
+    } else if says("No such file") || says("VHOST_CONFIG") || says("memif") {
+        ": its socket cannot be made or reached. Make its folder, and start the program at its other end first if this end \
+         connects"
     } else if step.ends_with("queue") {
         ": try fewer descriptors (rx_descriptors, tx_descriptors), fewer queues, or more frames"
     } else {
@@ -193,6 +201,28 @@ mod tests {
     }
 
     #[test]
+    fn a_step_that_fails_is_told_with_its_likely_cause() {
+        for (name, line, cause) in [
+            (
+                "set up a receive queue",
+                "xsk_configure(): Failed to create xsk socket.",
+                "Another XDP program",
+            ),
+            (
+                "start the port",
+                "VHOST_CONFIG: failed to bind to /x/y: No such file or directory",
+                "Make its folder",
+            ),
+            ("start the port", "memif_connect(): Failed to connect", "its socket cannot be"),
+            ("set up a receive queue", "no memory", "fewer descriptors"),
+            ("start the port", "", "Try checksum_offload"),
+        ] {
+            let told = step(name, &lines(&[line]));
+            assert!(told.contains(cause), "{line}: {told}");
+        }
+    }
+
+    #[test]
     fn each_reason_is_told_with_its_fix() {
         let none = Vec::new;
         let prefix = lines(&[
@@ -207,6 +237,9 @@ mod tests {
 
         let denied = lines(&["EAL: Cannot open '/dev/hugepages/rtemap_0': Permission denied"]);
         assert!(diagnose(1, none(), &denied).to_string().contains("Run as root"));
+
+        let error = diagnose(0, none(), &lines(&["EAL: Cannot init multi-process"])).to_string();
+        assert!(error.contains("it gives no reason (EAL: Cannot init"), "{error}");
 
         let error = diagnose(libc::EINVAL, lines(&["--nope"]), &[]).to_string();
         assert!(error.contains("--nope") && error.contains("correct eal.args"), "{error}");

@@ -1,10 +1,11 @@
 //! The environment abstraction layer: started once per process, cleaned up when its last user goes.
 
 use std::ffi::{CString, c_char, c_int};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::{fs, mem};
+use std::{fs, io, mem};
 
 use pmdns_config::{PciAddress, device_text};
 
@@ -37,7 +38,7 @@ impl Eal {
         }
         // The EAL pins its caller, and every thread made later would inherit that.
         let affinity = Affinity::of_this_thread();
-        let (parsed, messages) = log::capture(|| initialise(&texts));
+        let (parsed, messages) = log::capture(|| without_output(|| initialise(&texts)));
         let code = last_error();
         affinity.restore();
         if parsed < 0 {
@@ -153,6 +154,27 @@ fn initialise(texts: &[CString]) -> c_int {
     // SAFETY: `pointers` holds `count` strings and a null; the EAL reorders the pointers and does not
     // write to the strings, which outlive it.
     unsafe { dpdk_sys::rte_eal_init(count, pointers.as_mut_ptr()) }
+}
+
+/// Runs `call` while standard output leads nowhere: of a wrong argument the EAL prints a hundred lines of its manual.
+fn without_output<T>(call: impl FnOnce() -> T) -> T {
+    // SAFETY: flushes every stream of C; nobody else uses them while we start.
+    let flush = || unsafe { libc::fflush(std::ptr::null_mut()) };
+    let output = io::stdout();
+    let (Ok(kept), Ok(null)) =
+        (output.as_fd().try_clone_to_owned(), fs::File::options().write(true).open("/dev/null"))
+    else {
+        return call();
+    };
+    let lead_to = |file: BorrowedFd<'_>| {
+        flush();
+        // SAFETY: both are open.
+        unsafe { libc::dup2(file.as_raw_fd(), output.as_raw_fd()) };
+    };
+    lead_to(null.as_fd());
+    let result = call();
+    lead_to(kept.as_fd());
+    result
 }
 
 fn c_strings(program: &str, arguments: &[String]) -> Result<Vec<CString>, EalError> {

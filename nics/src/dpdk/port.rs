@@ -220,18 +220,28 @@ fn find_or_plug(
             let known = || advice::device(messages.iter().chain(before));
             let advice = match PciAddress::of(&device).and_then(|_| known()) {
                 Some(advice) => advice,
-                None => device_advice(&device),
+                None => device_advice(&device, &detail),
             };
             Err(PortError::NoDevice { port, device, detail, advice })
         }
     }
 }
 
-fn device_advice(device: &str) -> &'static str {
-    if PciAddress::of(device).is_some() {
+/// The remedy. What DPDK says comes before what is only likely.
+fn device_advice(device: &str, detail: &str) -> &'static str {
+    let says = |words: &[&str]| words.iter().any(|word| detail.contains(word));
+    let is_over_kernel = device.starts_with("net_tap") || device.starts_with("net_af_");
+    if is_over_kernel && says(&["not permitted", "ermission denied"]) {
+        "run pmdns as root or with CAP_NET_ADMIN"
+    } else if device.starts_with("net_af_xdp") && says(&["queue count", "queue_count"]) {
+        "the interface has fewer queues: write a smaller queue_count, or give it more with \
+         `ethtool -L IFACE combined N`"
+    } else if device.starts_with("net_tap") && says(&["busy", "File exists"]) {
+        "another interface has this name, or another program this interface: write another name after iface="
+    } else if PciAddress::of(device).is_some() {
         "check the address with `dpdk-devbind.py --status`, bind the device with \
          `dpdk-devbind.py -b vfio-pci ADDRESS`, and see that eal.args does not have --no-pci"
-    } else if device.starts_with("net_tap") || device.starts_with("net_af_") {
+    } else if is_over_kernel {
         "check the spelling of the driver and its options. Check that the driver is installed \
          (apt-get install dpdk), and that the interface name is free. Run pmdns as root or with \
          CAP_NET_ADMIN"

@@ -11,6 +11,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use pmdns_config::files::{open_regular, open_to_replace};
 use pmdns_config::narrow::to_u32;
 
 pub use ng::{Direction, LinkType, NgWriter};
@@ -27,6 +28,8 @@ const ETHERNET: u32 = 1;
 const LINK_TYPE_BITS: u32 = 0xffff;
 /// The largest record anybody writes (tcpdump's limit); more means that the file is damaged.
 const MAX_RECORD: usize = 262_144;
+/// A capture shows who asks for what.
+const MODE: u32 = 0o640;
 /// The largest file that is read; it is held in memory.
 const MAX_FILE: u64 = 1 << 30;
 
@@ -118,7 +121,7 @@ impl Capture {
     pub fn read(path: &Path) -> Result<Self, PcapError> {
         let failed = |source| PcapError::Io { verb: "read", path: path.to_owned(), source };
         let mut bytes = Vec::new();
-        let file = File::open(path).map_err(failed)?;
+        let file = open_regular(path).map_err(failed)?;
         file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > MAX_FILE {
             return Err(PcapError::TooLarge { path: path.to_owned() });
@@ -214,7 +217,7 @@ impl Writer<BufWriter<File>> {
     /// Begins a file, replacing what was there.
     pub fn create(path: &Path) -> Result<Self, PcapError> {
         let failed = |source| PcapError::Io { verb: "write", path: path.to_owned(), source };
-        let file = File::create(path).map_err(failed)?;
+        let file = open_to_replace(path, MODE).map_err(failed)?;
         Self::new(BufWriter::new(file)).map_err(failed)
     }
 }

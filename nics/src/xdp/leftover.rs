@@ -16,6 +16,9 @@ use super::bpf;
 /// The name of the program in `filter.c`, as the kernel has it: it keeps 15 bytes.
 pub(super) const PROGRAM: &str = "pmdns_filter";
 
+/// Programs of libxdp: one that calls others, and that of a socket.
+const OF_THE_LIBRARY: [&str; 2] = ["xdp_dispatcher", "xsk_def_prog"];
+
 /// Attributes of a link (linux/if_link.h), and those within `IFLA_XDP`.
 const IFLA_XDP: u16 = 43;
 const XDP_FD: u16 = 1;
@@ -50,6 +53,18 @@ pub(super) fn remove(interface: &str) -> io::Result<()> {
     let none = attribute(IFLA_XDP | NESTED, &attribute(XDP_FD, &(-1_i32).to_ne_bytes()));
     ask(&socket, &message(libc::RTM_SETLINK, REQUEST | ACKNOWLEDGE, index, &none))?;
     Ok(())
+}
+
+/// The name of the XDP program on `interface` that is neither ours nor of the library that loads ours. `None`: there is none,
+/// or the kernel does not tell.
+pub(super) fn of_others(interface: &str) -> Option<String> {
+    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+    let socket = socket_with(AddressFamily::NETLINK, kind, flags, None).ok()?;
+    let index = name_to_index(&socket, interface).ok()?;
+    let answer = ask(&socket, &message(libc::RTM_GETLINK, REQUEST, index, &[])).ok()?;
+    let name = bpf::name_of_program(program(&answer)?).ok()?;
+    let is_known = name == PROGRAM || OF_THE_LIBRARY.contains(&&*name);
+    (!is_known).then_some(name)
 }
 
 /// The id of the XDP program of the link that `message` describes.

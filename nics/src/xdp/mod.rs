@@ -75,6 +75,11 @@ impl Interface {
     }
 }
 
+/// The name of somebody else's XDP program on `interface`, which would keep a port of ours from it.
+pub fn program_of_others(interface: &str) -> Option<String> {
+    leftover::of_others(interface)
+}
+
 /// The interface that the text of an AF_XDP device names.
 fn interface(device: &str) -> Option<&str> {
     let mut words = device.split(',');

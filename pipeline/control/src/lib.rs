@@ -3,6 +3,7 @@
 //! A [`Call`] is a request, a [`Reply`] its result. A caller sends a call through a [`Door`] and knows nothing of the
 //! engine behind it: neither stages nor rings. [`api`] is the door for HTTP. The control socket of the
 //! command line makes the same calls from lines of words ([`Call::from_words`]).
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test stops at what it does not expect"))]
 

@@ -20,6 +20,7 @@
 //! Three promises hold, whatever the upstreams do. A client that is admitted is answered by its deadline or counted.
 //! Memory is bounded by the settings. When an upstream answers again after an outage, so does the resolver.
 
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,

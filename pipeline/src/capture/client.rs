@@ -8,11 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use pmdns_config::files::open_to_replace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::filter::MAX_TIME;
 use crate::control::socket::{SocketError, ask_until};
+
+/// A capture shows who asks for what.
+const MODE: u32 = 0o640;
 
 /// Why the client cannot ask.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +47,7 @@ pub fn ask(
 /// Has the instance write packets into the file, or to standard output if its name is `-`. Returns its answer.
 pub fn capture(socket: &Path, request: &str, output: &Path) -> Result<String, ClientError> {
     if output != Path::new("-") {
-        return ask(socket, request, Some(&File::create(output)?), || false);
+        return ask(socket, request, Some(&open_to_replace(output, MODE)?), || false);
     }
     let (reader, writer) = io::pipe()?;
     let copier = copy_to_output(reader);

@@ -3,13 +3,12 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileTypeExt as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::sinks::write_until;
 
-/// Bytes that a pipe takes without waiting, once it says that it takes some (pipe(7), `PIPE_BUF`).
-const PIPE_BUF: usize = 4096;
 /// How long a reader of a pipe may take to read.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -38,15 +37,13 @@ impl Write for Sink {
         if !self.is_pipe {
             return self.file.write(bytes);
         }
-        let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
-        let mut waiting = [PollFd::new(&self.file, PollFlags::OUT)];
-        match poll(&mut waiting, Some(&patience)) {
-            Ok(0) => {
-                Err(io::Error::new(io::ErrorKind::TimedOut, "the reader of the pipe does not read"))
+        let written = write_until(self.file.as_fd(), bytes, Instant::now() + PATIENCE);
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => {
+                io::Error::new(error.kind(), "the reader of the pipe does not read")
             }
-            Ok(_) => self.file.write(&bytes[..bytes.len().min(PIPE_BUF)]),
-            Err(error) => Err(error.into()),
-        }
+            _ => error,
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {

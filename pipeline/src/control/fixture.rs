@@ -22,6 +22,7 @@ use crate::lists::FetchReport;
 use crate::occupancy::Occupancy;
 use crate::privileges::PrivilegeReport;
 use crate::query_log::LogReport;
+use crate::sinks::SinkReport;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneReport;
 
@@ -152,6 +153,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         }],
         clients: Some(ClientSnapshot { entries: 1000, ..ClientSnapshot::default() }),
         query_log: vec![LogReport { part: "json".to_owned(), ..Default::default() }],
+        sinks: vec![SinkReport { sink: "log".to_owned(), ..Default::default() }],
         fetched_lists: vec![FetchReport { list: "/etc/ads".to_owned(), ..Default::default() }],
         hitters: vec![HitterReport { part: "all".to_owned(), ..Default::default() }],
         policy_zones: vec![ZoneReport { zone: "rpz.example".to_owned(), ..Default::default() }],

@@ -30,6 +30,7 @@ use crate::ports::PortWatch;
 use crate::privileges::PrivilegeReport;
 use crate::probe;
 use crate::query_log::LogReport;
+use crate::sinks::SinkReport;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::station::Meter;
 use crate::topology::{Topology, WorkerPlan};
@@ -90,6 +91,9 @@ pub struct Report {
     /// The parts of the query log, if queries are logged.
     #[serde(default)]
     pub query_log: Vec<LogReport>,
+    /// The log, and files that are written as long as the instance runs.
+    #[serde(default)]
+    pub sinks: Vec<SinkReport>,
     /// Heavy hitters, floods and limits of zones.
     #[serde(default)]
     pub hitters: Vec<HitterReport>,
@@ -248,6 +252,7 @@ impl Report {
             ),
             clients: None,
             query_log: Vec::new(),
+            sinks: Vec::new(),
             hitters: Vec::new(),
             policy_zones: Vec::new(),
             fetched_lists: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pmdns_config::{Config, PciAddress};
+use pmdns_config::{Config, PciAddress, WrittenConfig};
 
 use super::drivers::Driver;
 use super::tree::Tree;
@@ -22,6 +22,8 @@ pub(super) struct Facts<'f> {
     pub(super) machine: &'f Machine,
     pub(super) tree: Tree<'f>,
     pub(super) config: Option<&'f Config>,
+    /// The same as it was written.
+    pub(super) written: Option<WrittenConfig>,
     pub(super) dpdk: Option<Dpdk>,
     /// DPDK's drivers, if there are ports that need one.
     pub(super) drivers: Vec<Driver>,

@@ -1,17 +1,14 @@
 //! Checks of huge pages and of memory that may be locked.
 
-use pmdns_config::{ByteSize, Pages};
+use pmdns_config::ByteSize;
 
 use super::facts::Facts;
 use super::finding::Finding;
 use super::system::limit;
+use crate::machine::{USUAL_PAGE, huge_bytes};
 
 /// The capability that lifts the limit on locked memory (capabilities(7), `CAP_IPC_LOCK`).
 const IPC_LOCK: u64 = 1 << 14;
-/// Huge pages that frames and DPDK's own tables take, roughly.
-const FOR_DPDK: usize = 256 << 20;
-/// The huge pages that most machines have.
-const USUAL_PAGE: usize = 2 << 20;
 
 /// vfio locks all memory that a device may reach.
 pub(super) fn locked(facts: &Facts<'_>) -> Vec<Finding> {
@@ -42,7 +39,7 @@ pub(super) fn huge_pages(facts: &Facts<'_>) -> Vec<Finding> {
     let is_needed = facts.has_argument("--no-huge").map(|without| !without);
     let nodes = by_node(facts);
     let there: usize = nodes.iter().map(|node| node.bytes).sum();
-    let wanted = wanted(facts);
+    let wanted = huge_bytes(facts.config);
     let told: Vec<String> = nodes.iter().map(|node| node.told.clone()).collect();
     let reserve = format!(
         "`sysctl -w vm.nr_hugepages={}`, and the same line in /etc/sysctl.d/",
@@ -111,12 +108,6 @@ fn by_node(facts: &Facts<'_>) -> Vec<Node> {
         Node { number, bytes, told: format!("node {number}: {told}") }
     };
     tree.numbered("sys/devices/system/node", "node").into_iter().map(node).collect()
-}
-
-/// Bytes that frames and cache take on huge pages.
-fn wanted(facts: &Facts<'_>) -> usize {
-    let of_cache = facts.config.filter(|config| config.cache.pages != Pages::Normal);
-    FOR_DPDK + of_cache.map_or(0, |config| config.cache.size.0)
 }
 
 /// Nodes of data cores that have no huge pages although others do.

@@ -17,7 +17,7 @@ mod tests;
 
 use std::io::{self, Write};
 
-use pmdns_config::{Config, ConfigError};
+use pmdns_config::{Config, ConfigError, ConfigText, WrittenConfig};
 
 use crate::machine::Machine;
 pub use facts::Dpdk;
@@ -48,24 +48,27 @@ const CHECKS: [fn(&Facts<'_>) -> Vec<Finding>; 18] = [
 ];
 
 /// The findings of all checks on this machine. The config, if there is one, may have mistakes.
-pub fn examine(
-    config: Option<(&Config, Option<&ConfigError>)>,
-    dpdk: Option<Dpdk>,
-) -> Vec<Finding> {
+pub fn examine(config: Option<&ConfigText>, dpdk: Option<Dpdk>) -> Vec<Finding> {
     let machine = Machine::this();
-    let settings = config.map(|(settings, _)| settings);
-    let mut findings = mistakes(config.and_then(|(_, error)| error));
-    findings.extend(findings_of(&machine, settings, dpdk));
+    let settings = config.map(|text| &text.config);
+    let mut findings = mistakes(config.and_then(|text| text.error.as_ref()));
+    let written = config.map(ConfigText::written);
+    findings.extend(findings_of(&machine, settings, written, dpdk));
     findings.extend(settings.map_or_else(Vec::new, network::upstreams));
     findings
 }
 
 /// The findings of the checks on a machine.
-fn findings_of(machine: &Machine, config: Option<&Config>, dpdk: Option<Dpdk>) -> Vec<Finding> {
+fn findings_of(
+    machine: &Machine,
+    config: Option<&Config>,
+    written: Option<WrittenConfig>,
+    dpdk: Option<Dpdk>,
+) -> Vec<Finding> {
     let tree = Tree::new(&machine.root);
     let folder = dpdk.as_ref().filter(|_| config.is_some_and(|config| !config.ports.is_empty()));
     let drivers = folder.map_or_else(Vec::new, |dpdk| drivers::in_folder(&tree, &dpdk.drivers));
-    let facts = Facts { machine, tree, config, dpdk, drivers };
+    let facts = Facts { machine, tree, config, written, dpdk, drivers };
     CHECKS.iter().flat_map(|check| check(&facts)).collect()
 }
 

@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pmdns_config::{Config, Endpoint, Host, Protocol, Upstream};
+use pmdns_config::{Config, Endpoint, Host, Protocol, Upstream, WrittenConfig};
+use pmdns_control::answers::Configuration;
 
 use super::facts::Facts;
 use super::finding::Finding;
+use crate::control::socket::{ANSWER_PATIENCE, ask as ask_instance};
 use crate::machine;
 
 /// How long an upstream may take; it is asked this many times.
@@ -22,8 +24,8 @@ pub(super) fn of_config(facts: &Facts<'_>) -> Vec<Finding> {
     let Some(config) = facts.config else { return Vec::new() };
     let mut findings = Vec::new();
     for one in facts.machine.findings(config) {
-        // Devices have a check of their own, which knows the command.
-        if one.key.ends_with(".device") {
+        // These have checks of their own, which know the commands.
+        if ["device", "huge pages"].contains(&one.condition) {
             continue;
         }
         let (found, fix) =
@@ -38,9 +40,47 @@ pub(super) fn of_config(facts: &Facts<'_>) -> Vec<Finding> {
     findings
 }
 
+/// The instance at the control socket of a configuration.
+enum Running {
+    None,
+    /// It has this configuration.
+    This,
+    /// It has another one.
+    Other,
+    /// We may not ask it, or it does not answer.
+    Unknown,
+}
+
+fn running(facts: &Facts<'_>, config: &Config) -> Running {
+    if !machine::is_running(config) {
+        return Running::None;
+    }
+    let answer = ask_instance(&config.control.socket, "config", ANSWER_PATIENCE).ok();
+    let shown = answer.and_then(|text| serde_json::from_str::<Configuration>(&text).ok());
+    match (shown, &facts.written) {
+        (Some(shown), Some(written)) if written.is_like(&WrittenConfig::of(&shown.toml)) => {
+            Running::This
+        }
+        (Some(_), Some(_)) => Running::Other,
+        _ => Running::Unknown,
+    }
+}
+
 fn addresses(facts: &Facts<'_>, config: &Config) -> Vec<Finding> {
-    if machine::is_running(config) {
-        return vec![Finding::ok("addresses", "an instance with this configuration is running")];
+    match running(facts, config) {
+        Running::This => {
+            return vec![Finding::ok(
+                "addresses",
+                "an instance with this configuration is running",
+            )];
+        }
+        Running::Unknown => {
+            let socket = config.control.socket.display();
+            let found =
+                format!("an instance is running at {socket}, and does not tell its configuration");
+            return vec![Finding::ok("addresses", found)];
+        }
+        Running::None | Running::Other => {}
     }
     // Of a port that is shared, the kernel may have the addresses, and of some it must.
     let alone = config.ports.iter().filter(|port| !port.share_with_kernel);

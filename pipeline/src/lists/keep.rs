@@ -49,7 +49,7 @@ pub(super) fn check(
 pub(super) fn keep(bytes: &[u8], file: &Path) -> io::Result<()> {
     let mut out = WholeFile::create(file, MODE)?;
     out.write_all(bytes)?;
-    out.finish()
+    out.finish().map(drop)
 }
 
 /// Removes what an earlier list has left in the file of another one.

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use capabilities::Needs;
 pub use places::Places;
+use status::Status;
 use threads::Restriction;
 
 /// The privileges that the process still has.
@@ -32,7 +33,7 @@ pub struct PrivilegeReport {
     pub no_new_privileges: bool,
     /// Whether Landlock confines every thread to the folders in use.
     pub landlock: bool,
-    /// Whether every thread's system calls are filtered.
+    /// Whether pmdns's own filter of system calls holds for every thread.
     pub seccomp: bool,
     /// Files that a reload cannot read and folders that cannot be written to any more, each with what to change.
     pub obstacles: Vec<String>,
@@ -43,7 +44,7 @@ pub struct PrivilegeReport {
 pub fn restrict(config: &Config, places: &Places) -> PrivilegeReport {
     if config.process.privileges == Privileges::Keep {
         tracing::warn!("privileges are kept, as set by `process.privileges`");
-        return read(false);
+        return report(status::of_process(), false, false);
     }
     let needs = Needs::of(config);
     let ruleset = landlock::ruleset(places);
@@ -61,21 +62,23 @@ pub fn restrict(config: &Config, places: &Places) -> PrivilegeReport {
             false
         }
     };
-    if let Err(problem) = seccomp::filter(needs.bpf) {
-        tracing::warn!("no seccomp: {problem}; every system call is allowed");
+    let filtered = seccomp::filter(needs.bpf);
+    if let Err(problem) = &filtered {
+        tracing::warn!("no seccomp: {problem}; this process filters no system call");
     }
-    let report = PrivilegeReport { obstacles: obstacles::find(places), ..read(is_confined) };
+    let report = report(status::of_process(), is_confined, filtered.is_ok());
+    let report = PrivilegeReport { obstacles: obstacles::find(places), ..report };
     announce(&report, places);
     report
 }
 
-fn read(landlock: bool) -> PrivilegeReport {
-    let status = status::of_process();
+/// The report of these rights. The kernel shows that there is a filter, not whose: a service manager's does not count for ours.
+fn report(status: Status, landlock: bool, is_filtered: bool) -> PrivilegeReport {
     PrivilegeReport {
         capabilities: capabilities::names(status.capabilities),
         no_new_privileges: status.no_new_privileges,
         landlock,
-        seccomp: status.seccomp,
+        seccomp: status.seccomp && is_filtered,
         obstacles: Vec::new(),
     }
 }
@@ -101,5 +104,18 @@ fn announce(report: &PrivilegeReport, places: &Places) {
             if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
         };
         tracing::info!("reads {}; writes {}", list(&places.read), list(&places.write));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_of_the_service_manager_is_not_ours() {
+        let filtered = Status { seccomp: true, ..Status::default() };
+        assert!(report(filtered, true, true).seccomp);
+        assert!(!report(filtered, true, false).seccomp, "ours could not be set");
+        assert!(!report(Status::default(), true, true).seccomp, "a thread has none");
     }
 }

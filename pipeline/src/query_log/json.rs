@@ -3,20 +3,21 @@
 //! Full files are called FILE.1, FILE.2 and so on; the one with the highest number is the oldest. Another program may rename the
 //! file as well: within a second a new one is begun. So logrotate needs no signal.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::QueryLog;
+use pmdns_config::files::open_to_append;
 
 use super::batch::Batch;
 use super::counters::LogCounters;
 use super::entry::Words;
-use super::sink::Sink;
+use super::sink::{Complaints, Sink};
 
 /// How often it looks whether the file is still in its place, and opens one again after an error.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,6 +36,7 @@ pub(super) struct JsonLines {
     bytes: u64,
     out: Vec<u8>,
     next_look: Instant,
+    complaints: Complaints,
     counters: Arc<LogCounters>,
 }
 
@@ -54,20 +56,17 @@ impl JsonLines {
             bytes: 0,
             out: Vec::new(),
             next_look: Instant::now() + LOOK,
+            complaints: Complaints::default(),
             counters,
         };
         this.open_file()?;
+        this.counters.up.store(1, Ordering::Relaxed);
         Ok(this)
     }
 
     fn open_file(&mut self) -> io::Result<()> {
-        let file = OpenOptions::new().append(true).create(true).mode(MODE).open(&self.path)?;
-        let facts = file.metadata()?;
-        if !facts.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        (self.bytes, self.file) = (facts.len(), Some(file));
-        self.counters.up.store(1, Ordering::Relaxed);
+        let file = open_to_append(&self.path, MODE)?;
+        (self.bytes, self.file) = (file.metadata()?.len(), Some(file));
         Ok(())
     }
 
@@ -76,7 +75,14 @@ impl JsonLines {
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let written = file.write_all(&self.out);
         match &written {
-            Ok(()) => self.bytes += self.out.len() as u64,
+            Ok(()) => {
+                self.bytes += self.out.len() as u64;
+                // Only now: a full disk can be opened as often as one likes.
+                self.counters.up.store(1, Ordering::Relaxed);
+                if self.complaints.works() {
+                    tracing::info!("query log: {} is written again", self.path.display());
+                }
+            }
             Err(_) => drop(file.set_len(self.bytes)),
         }
         self.out.clear();
@@ -104,7 +110,8 @@ impl JsonLines {
     fn fail(&mut self, error: &io::Error) {
         self.counters.failures.fetch_add(1, Ordering::Relaxed);
         self.file = None;
-        if self.counters.up.swap(0, Ordering::Relaxed) == 1 {
+        self.counters.up.store(0, Ordering::Relaxed);
+        if self.complaints.fails(Instant::now()) {
             tracing::warn!("query log: cannot write {}: {error}", self.path.display());
         }
     }
@@ -112,7 +119,7 @@ impl JsonLines {
     /// Whether the file with our name is another one than that which is open.
     fn was_moved(&self) -> bool {
         let ours = self.file.as_ref().and_then(|file| file.metadata().ok());
-        let there = fs::metadata(&self.path).ok();
+        let there = fs::symlink_metadata(&self.path).ok();
         let identity = |facts: fs::Metadata| (facts.dev(), facts.ino());
         ours.map(identity) != there.map(identity)
     }

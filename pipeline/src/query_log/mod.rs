@@ -42,6 +42,7 @@ use self::record::Cell;
 use self::recorder::{Recorder, Sample};
 use self::sink::{Sink, Tap, sink_thread};
 use self::sqlite::Database;
+pub use self::sqlite::OpenError;
 pub use self::sqlite::search::{SearchError, search};
 use crate::clock::Clock;
 use crate::engine::random_seed;

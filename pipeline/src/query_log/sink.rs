@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
@@ -11,6 +11,8 @@ use super::counters::LogCounters;
 
 /// How often a sink that gets nothing does what is due.
 const PAUSE: Duration = Duration::from_millis(500);
+/// A sink that fails again and again has a line of the log so often.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// Where records go.
 pub(super) trait Sink: Send {
@@ -19,6 +21,30 @@ pub(super) trait Sink: Send {
 
     /// Does what is due: connects again, opens again, deletes old records. Called often.
     fn tend(&mut self);
+}
+
+/// What the log was told of a sink: that it fails, and that it is well again. A disk that is full every other second gets no
+/// line a second.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    is_told: bool,
+    next: Option<Instant>,
+}
+
+impl Complaints {
+    /// The sink has failed. Says whether that is worth a line.
+    pub(super) fn fails(&mut self, now: Instant) -> bool {
+        let is_worth = !self.is_told && self.next.is_none_or(|next| now >= next);
+        if is_worth {
+            (self.is_told, self.next) = (true, Some(now + QUIET));
+        }
+        is_worth
+    }
+
+    /// The sink works. Says whether the log has told the opposite.
+    pub(super) fn works(&mut self) -> bool {
+        std::mem::take(&mut self.is_told)
+    }
 }
 
 /// The collector's end of a sink's channel.
@@ -55,5 +81,25 @@ pub(super) fn sink_thread(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sink_that_fails_every_second_has_a_line_a_minute() {
+        let (mut complaints, start) = (Complaints::default(), Instant::now());
+        let lines = (0..180).filter(|second| {
+            let is_told = complaints.fails(start + Duration::from_secs(*second));
+            complaints.works();
+            is_told
+        });
+        assert_eq!(lines.count(), 3);
+        assert!(complaints.fails(start + Duration::from_secs(180)));
+        let later = start + Duration::from_secs(3600);
+        assert!(!complaints.fails(later), "it has failed all the time");
+        assert!(complaints.works() && complaints.fails(later));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use pmdns_nics::device::Doubt;
 use pmdns_nics::dpdk;
 
 use crate::clients::ClientsError;
@@ -45,9 +44,6 @@ pub enum RunError {
     /// A port.
     #[error(transparent)]
     Port(#[from] dpdk::PortError),
-    /// A port's device is not there.
-    #[error("port {0}: {1}")]
-    Device(String, Doubt),
     /// The plan.
     #[error(transparent)]
     Topology(#[from] TopologyError),

@@ -16,6 +16,7 @@ use crate::control::reload::{Reloader, Written};
 use crate::control::report::Report;
 use crate::control::socket::{ControlServer, ControlSocket};
 use crate::engine::{EngineError, Running};
+use crate::log;
 use crate::snapshot::{CacheJobs, Keeper};
 use crate::supervisor::{Supervisor, stuck_worker};
 use crate::threads::nap;
@@ -63,6 +64,7 @@ impl<'c> Instance<'c> {
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
         let keeper = keeper(config, &services.cache_jobs, core)?;
+        services.snapshot = keeper.as_ref().map(Keeper::counters);
         let servers = Servers::start(control, metrics, api, core)?;
         let supervisor = Supervisor::from_environment();
         tracing::info!("ready");
@@ -90,6 +92,7 @@ impl<'c> Instance<'c> {
             self.servers.follow(&mut services.reloader);
         }
         services.limit_floods(Instant::now());
+        log::tell_of_losses();
     }
 
     /// Waits for what comes up.

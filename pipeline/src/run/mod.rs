@@ -24,20 +24,16 @@ use self::ports::StartedPorts;
 pub use self::services::to_json;
 use crate::control::reload::Written;
 use crate::control::report::Report;
-use crate::machine::{Machine, missing_device};
+use crate::machine::Machine;
 
 /// Serves with `config`, which was `written` so at `path`, until SIGINT or SIGTERM. Returns the final
-/// counters. SIGHUP has the rules read anew.
+/// counters. SIGHUP has the rules read anew. The machine meets every [condition](crate::machine::CONDITIONS).
 pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, RunError> {
     // Asked first, because the EAL pins this thread to its main core.
-    let Machine { cores, root, .. } = Machine::this();
+    let Machine { cores, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let opened = Opened::open(config)?;
-    // DPDK's own error for a missing device misleads: it speaks of permissions.
-    if let Some((port, doubt)) = missing_device(&root, config) {
-        return Err(RunError::Device(port, doubt));
-    }
     let ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
     let mut instance = Instance::start(config, (written, path), opened, ports, &cores)?;
     while !stop.load(Ordering::Relaxed) && !instance.has_ended() {

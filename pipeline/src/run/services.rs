@@ -24,6 +24,7 @@ use crate::engine::{Engine, EngineError, Gauges};
 use crate::health::{Health, HealthChecks};
 use crate::hitters::{self, HeavyHitters};
 use crate::lists::Lists;
+use crate::log;
 use crate::lookup::Lookups;
 use crate::overlay::Change;
 use crate::ports::{AllPortNews, PortWatch};
@@ -31,6 +32,7 @@ use crate::privileges::{self, Places, PrivilegeReport};
 use crate::query_log::find::LogSearches;
 use crate::query_log::{OpenLog, QueryLog};
 use crate::runtime::Runtime;
+use crate::sinks::{SinkCounters, SinkReport};
 use crate::snapshot::CacheJobs;
 use crate::streams::StreamClients;
 use crate::transfer::{Limits, Transfers};
@@ -59,6 +61,8 @@ pub(super) struct Services<'c> {
     captures: Captures,
     privileges: PrivilegeReport,
     certificates: Vec<Certificate>,
+    /// The counters of snapshots, if they are written.
+    pub(super) snapshot: Option<Arc<SinkCounters>>,
     /// Clients over streams, once they are served.
     pub(super) streams: Option<StreamClients>,
     /// The counters of connections, by server; `None`: it is not there.
@@ -123,6 +127,7 @@ impl<'c> Services<'c> {
             privileges,
             certificates,
             streams: None,
+            snapshot: None,
             connections: [("control", None), ("metrics", None), ("api", None)],
             ports,
             gauges,
@@ -156,9 +161,18 @@ impl<'c> Services<'c> {
             certificates: expiries(&self.certificates),
             clients: self.clients.as_ref().map(Clients::counters),
             query_log: self.query_log.as_ref().map(QueryLog::report).unwrap_or_default(),
+            sinks: self.sinks(),
             hitters: vec![hitters::report(self.hitters.as_ref(), &self.limiter)],
             ..self.counters()
         }
+    }
+
+    /// The log, and what is written to files for the next start.
+    fn sinks(&self) -> Vec<SinkReport> {
+        let log = Some(SinkReport::of("log", log::counters()));
+        let entries = self.runtime.counters().map(|counters| SinkReport::of("entries", counters));
+        let snapshot = self.snapshot.as_ref().map(|kept| SinkReport::of("snapshot", kept));
+        [log, entries, snapshot].into_iter().flatten().collect()
     }
 
     fn counters(&self) -> Report {

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::table::{Change, Table};
 use crate::journal::{JournalError, JournalKind, line_of};
+use crate::sinks::SinkCounters;
 
 /// The file of what is said of names.
 const KIND: JournalKind = JournalKind {
@@ -55,6 +56,8 @@ pub(super) struct Journal {
 struct Progress {
     kept: AtomicU64,
     failed: AtomicU64,
+    /// Counts changes.
+    counters: SinkCounters,
 }
 
 impl Journal {
@@ -87,6 +90,11 @@ impl Journal {
         self.appends.as_ref()?.try_send(Append { changes, number }).ok()?;
         self.next += 1;
         Some(number)
+    }
+
+    /// The changes that were written, and those that were not.
+    pub(super) fn counters(&self) -> &SinkCounters {
+        &self.progress.counters
     }
 
     /// Whether an append is on the disk; an error if it could not be written.
@@ -125,7 +133,9 @@ impl Writer {
             let last = appends.last().map_or(0, |append| append.number);
             let changes: Vec<Change> =
                 appends.into_iter().flat_map(|append| append.changes).collect();
-            match self.write(&changes) {
+            let written = self.write(&changes);
+            self.progress.counters.count(changes.len() as u64, written.is_ok());
+            match written {
                 Ok(()) => self.progress.kept.store(last, Ordering::Release),
                 Err(error) => {
                     tracing::error!("cannot keep entries in {}: {error}", self.path.display());

@@ -19,6 +19,7 @@ use pmdns_stages::wire::name::Seed;
 
 use crate::control::socket::Client;
 use crate::journal::JournalError;
+use crate::sinks::SinkCounters;
 use journal::Journal;
 pub(crate) use table::Table;
 
@@ -66,6 +67,11 @@ impl Runtime {
     /// Counts changes: names of another version have to be made again.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// What became of changes that the file is to keep; `None`: there is none.
+    pub fn counters(&self) -> Option<&SinkCounters> {
+        self.journal.as_ref().map(Journal::counters)
     }
 
     /// Whether a client waits.

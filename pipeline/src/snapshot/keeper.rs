@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::CacheJobs;
+use crate::sinks::SinkCounters;
 use crate::threads::{join_within, pin};
 
 /// How long the last snapshot may take at a stop, so that a hanging disk does not keep the process.
@@ -18,6 +19,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 pub struct Keeper {
     thread: Option<JoinHandle<()>>,
     is_over: Arc<AtomicBool>,
+    counters: Arc<SinkCounters>,
 }
 
 impl Keeper {
@@ -30,19 +32,26 @@ impl Keeper {
     ) -> io::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_over);
+        let counters = Arc::new(SinkCounters::new());
+        let written = Arc::clone(&counters);
         let body = move || {
             pin(core);
             load(&cache_jobs, &path);
             loop {
                 wait(interval, &stop);
-                dump(&cache_jobs, &path);
+                written.count(1, dump(&cache_jobs, &path));
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
             }
         };
         let thread = std::thread::Builder::new().name("snapshot".to_owned()).spawn(body)?;
-        Ok(Self { thread: Some(thread), is_over })
+        Ok(Self { thread: Some(thread), is_over, counters })
+    }
+
+    /// The snapshots that were written, and those that were not.
+    pub fn counters(&self) -> Arc<SinkCounters> {
+        Arc::clone(&self.counters)
     }
 }
 
@@ -78,9 +87,12 @@ fn load(cache_jobs: &CacheJobs, path: &Path) {
     }
 }
 
-fn dump(cache_jobs: &CacheJobs, path: &Path) {
-    match cache_jobs.dump(path) {
+/// Says whether the snapshot was written.
+fn dump(cache_jobs: &CacheJobs, path: &Path) -> bool {
+    let dumped = cache_jobs.dump(path);
+    match &dumped {
         Ok(count) => tracing::info!("{count} answers written to the snapshot {}", path.display()),
         Err(error) => tracing::warn!("{error}"),
     }
+    dumped.is_ok()
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::limits::Limits;
 use super::share::Share;
-use super::version::{Assembly, Soa, Transferred, VersionError};
+use super::version::{Assembly, Soa, Transferred, VersionError, size_in_memory};
 
 /// Why a primary's answer cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -118,24 +118,33 @@ impl PrimaryConnection {
         let (mut bytes, mut count) = (0, 0);
         while !assembly.is_over() {
             let received = self.receive().await?;
-            bytes += received.len();
-            if bytes > self.limits.bytes {
-                return Err(ClientError::TooLarge(format!("{} bytes", self.limits.bytes)));
-            }
-            if !share.take(received.len()) {
-                return Err(ClientError::Crowded(self.limits.bytes_together));
-            }
+            self.take(received.len(), &mut bytes, share)?;
             let message = asked.verify(received)?;
             for record in records(&message)? {
                 count += 1;
                 if count > self.limits.records {
                     return Err(ClientError::TooLarge(format!("{} records", self.limits.records)));
                 }
-                assembly.take(record?)?;
+                let record = record?;
+                self.take(size_in_memory(&record), &mut bytes, share)?;
+                assembly.take(record)?;
             }
         }
         asked.end()?;
         Ok(assembly.end()?)
+    }
+
+    /// Takes memory for a part of a transfer that has `bytes` so far. Names are compressed on the wire, so a small message may have
+    /// many times its size in records.
+    fn take(&self, part: usize, bytes: &mut usize, share: &mut Share) -> Result<(), ClientError> {
+        *bytes += part;
+        if *bytes > self.limits.bytes {
+            return Err(ClientError::TooLarge(format!("{} bytes", self.limits.bytes)));
+        }
+        match share.take(part) {
+            true => Ok(()),
+            false => Err(ClientError::Crowded(self.limits.bytes_together)),
+        }
     }
 
     async fn ask(&mut self, rtype: Rtype, from: Option<Serial>) -> Result<SentQuery, ClientError> {
@@ -232,10 +241,13 @@ fn records(
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use domain::rdata::Cname;
     use domain::tsig::{Algorithm, ServerSequence};
 
     use super::*;
+    use crate::transfer::share::Pool;
 
     fn key() -> Arc<Key> {
         let name = "key".parse().unwrap();
@@ -274,6 +286,58 @@ mod tests {
         let message = asked.verify(answer)?;
         let count = records(&message)?.collect::<Result<Vec<_>, _>>()?.len();
         asked.end().map(|()| count)
+    }
+
+    /// A zone in one message: owners of 200 letters each, all but one of them a label and a pointer (RFC 1035 section 4.1.4).
+    fn packed(query: &[u8]) -> Vec<u8> {
+        const ZONE: [u8; 2] = [0xc0, 12];
+        const RECORDS: u16 = 200;
+        let soa =
+            [&ZONE[..], &[0, 6, 0, 1, 0, 0, 0, 0, 0, 22, 0, 0, 0, 0, 0, 1], &[0; 16]].concat();
+        let address = [0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 192, 0, 2, 1];
+        let question = &query[12..21];
+        let count = (RECORDS + 2).to_be_bytes();
+        let head = [&query[..2], &[0x84, 0, 0, 1], &count, &[0; 4]].concat();
+        let mut message = [&head[..], question, &soa].concat();
+        let long = 0xc000 | u16::try_from(message.len()).unwrap();
+        (0..4).for_each(|_| message.extend([&[49][..], &[b'x'; 49]].concat()));
+        message.extend([&ZONE[..], &address].concat());
+        for number in 1..RECORDS {
+            message.extend([&[3][..], format!("{number:03}").as_bytes()].concat());
+            message.extend([&long.to_be_bytes()[..], &address].concat());
+        }
+        [message, soa].concat()
+    }
+
+    #[test]
+    fn a_small_message_of_large_records_is_as_large_as_they_are() {
+        const WIRE: usize = 8_000;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let primary = listener.local_addr().unwrap();
+        let primary_thread = std::thread::spawn(move || {
+            for (mut stream, _) in (0..2).map(|_| listener.accept().unwrap()) {
+                let mut len = [0; 2];
+                stream.read_exact(&mut len).unwrap();
+                let mut query = vec![0; u16::from_be_bytes(len).into()];
+                stream.read_exact(&mut query).unwrap();
+                let answer = packed(&query);
+                assert!(answer.len() < WIRE, "{} bytes", answer.len());
+                let len = u16::try_from(answer.len()).unwrap().to_be_bytes();
+                stream.write_all(&[&len[..], &answer].concat()).unwrap();
+            }
+        });
+        let transfer = async |bytes, bytes_together| {
+            let limits = Limits { bytes, bytes_together, ..Limits::default() };
+            let mut share = Pool::new(1, bytes_together).share().await;
+            let opened = PrimaryConnection::open(primary, name("rpz"), None, limits).await;
+            opened.unwrap().transfer(None, &mut share).await
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let one = runtime.block_on(transfer(5 * WIRE, 1 << 30));
+        assert!(matches!(one, Err(ClientError::TooLarge(_))), "{one:?}");
+        let all = runtime.block_on(transfer(1 << 30, 5 * WIRE));
+        assert!(matches!(all, Err(ClientError::Crowded(_))), "{all:?}");
+        primary_thread.join().unwrap();
     }
 
     #[test]

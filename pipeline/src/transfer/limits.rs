@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Bounds of one transfer, and of all transfers together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes on the wire.
+    /// Bytes of messages, and of their records in memory.
     pub bytes: usize,
     /// Records.
     pub records: usize,
-    /// Bytes on the wire of all transfers under way together.
+    /// The same of all transfers under way together.
     pub bytes_together: usize,
     /// Transfers under way at a time.
     pub at_once: usize,

@@ -11,6 +11,14 @@ const SOA: u16 = 6;
 /// Bytes of an SOA record's numbers, which are the end of its data.
 const NUMBERS: usize = 20;
 
+/// Bytes that the allocator adds to a part of a record, about.
+const ALLOCATION: usize = 16;
+
+/// Bytes that a record takes in memory: itself, its owner and its data.
+pub(super) fn size_in_memory(record: &LocalRecord) -> usize {
+    size_of::<LocalRecord>() + record.name.len() + record.data.len() + 2 * ALLOCATION
+}
+
 /// An error in a primary's transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum VersionError {

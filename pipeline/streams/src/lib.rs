@@ -8,6 +8,7 @@
 //!
 //! Threads of their own serve the connections ([`server`]). A data core sees one more port, whose queues are rings ([`driver`]).
 //! This crate knows sockets and the framing of messages. It does not know what the line does.
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,

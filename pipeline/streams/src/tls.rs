@@ -1,11 +1,11 @@
 //! The certificate by which clients know us, and the TLS settings of each transport.
 
-use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pmdns_config::Pin;
+use pmdns_config::files::open_regular;
 use ring::digest::{Context, Digest, SHA256, digest};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{Ticketer, default_provider};
@@ -320,7 +320,7 @@ fn bytes(digest: &Digest) -> [u8; 32] {
 /// A file of limited length.
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut contents = Vec::new();
-    let length = fs::File::open(file)?.take(MAX_FILE + 1).read_to_end(&mut contents)?;
+    let length = open_regular(file)?.take(MAX_FILE + 1).read_to_end(&mut contents)?;
     if length as u64 > MAX_FILE {
         return Err(std::io::Error::other(format!("it is longer than {MAX_FILE} bytes")));
     }
@@ -329,6 +329,8 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::stub::Pem;
 

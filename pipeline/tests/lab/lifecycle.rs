@@ -80,7 +80,7 @@ fn trap_23_one_cpu_serves() {
         assert!(pmdns.stop().total("transmitted") > 0);
         let (code, said) = run_to_failure(&other);
         assert_eq!(code, Some(2), "{said}");
-        is_a_sentence_with(&said, &["core 1", "CPU set"]);
+        is_a_sentence_with(&said, &["is 1;", "may run on the CPUs [0]"]);
         println!("one CPU: served; a core outside the CPU set: refused");
     });
 }
@@ -104,7 +104,7 @@ fn what_cannot_start_says_what_to_change() {
         let mistakes: [(i32, &[&str], &str, &str); 5] = [
             (2, &["adresses", "addresses", "line"], "addresses = [", "adresses = ["),
             (2, &["10.97.0.2/33"], "10.97.0.2/24", "10.97.0.2/33"),
-            (2, &["core 1000"], "[control]", "[[placement]]\ncores = [1000]\n[control]"),
+            (2, &["is 1000", "CPUs"], "[control]", "[[placement]]\ncores = [1000]\n[control]"),
             (4, &["tap"], "net_tap0", "net_no_such_driver0"),
             (4, &["tap"], "net_tap0,iface=pm0,mac=02:00:00:00:00:aa", "0000:99:1f.7"),
         ];

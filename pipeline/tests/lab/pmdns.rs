@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use crate::harness::{path, sh, wait_until};
 use crate::process::Process;
@@ -57,6 +57,26 @@ impl Pmdns {
         pmdns
     }
 
+    /// The same with a config that has [`COMMON`]'s tables of its own.
+    pub(crate) fn start_on_tap_alone(rest: &str) -> Self {
+        let pmdns = Self::start(&format!("{TAP_PORT}{rest}"));
+        set_up_tap();
+        pmdns
+    }
+
+    /// The same with this output for its log, in this form; it is asked whether it serves.
+    pub(crate) fn start_logging_to(rest: &str, format: &str, log: Stdio) -> Self {
+        let file = config_file(&format!("{TAP_PORT}{rest}"));
+        let mut command = Command::new(BINARY);
+        command.args(["run", "--json", "-c"]).arg(file).env("PMDNS_LOG_FORMAT", format).stderr(log);
+        let (process, output) = Process::start_with_stderr_set("pmdns", &mut command);
+        wait_until("it serves", || {
+            run(&["stats", "--socket", "/run/lab/pmdns.sock"]).status.success()
+        });
+        set_up_tap();
+        Self { process, output }
+    }
+
     /// Starts `pmdns run` and does not wait.
     fn launch(config: &str) -> Self {
         let file = config_file(config);
@@ -96,6 +116,13 @@ impl Pmdns {
         let stats = Stats::parse(&fs::read_to_string(&self.output).unwrap());
         stats.assert_balanced();
         stats
+    }
+
+    /// The same; returns all that it has logged.
+    pub(crate) fn stop_with_log(self) -> String {
+        let log = self.process.log_file().to_owned();
+        self.stop();
+        String::from_utf8_lossy(&fs::read(log).unwrap()).into_owned()
     }
 
     /// Kills it, as the kernel does when memory runs out.

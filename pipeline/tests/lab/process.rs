@@ -1,7 +1,7 @@
 //! A child process with a log, ended when dropped.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use crate::harness::{path, sh, wait_until};
@@ -32,6 +32,21 @@ impl Process {
         (Self::spawn(name, command, log), output)
     }
 
+    /// Starts `command`, whose stdout is set; its stderr goes to a log.
+    pub(crate) fn start_with_stdout_set(name: &str, command: &mut Command) -> Self {
+        let log = path(&format!("{name}.log"));
+        command.stderr(File::create(&log).unwrap());
+        Self::spawn(name, command, log)
+    }
+
+    /// Starts `command`, whose stderr is set; its stdout goes to a file.
+    pub(crate) fn start_with_stderr_set(name: &str, command: &mut Command) -> (Self, PathBuf) {
+        let (log, output) = (path(&format!("{name}.log")), path(&format!("{name}.out")));
+        File::create(&log).unwrap();
+        command.stdout(File::create(&output).unwrap());
+        (Self::spawn(name, command, log), output)
+    }
+
     fn spawn(name: &str, command: &mut Command, log: PathBuf) -> Self {
         let child =
             command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
@@ -46,6 +61,11 @@ impl Process {
     /// The child, for its stdin.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
+    }
+
+    /// The file of its log.
+    pub(crate) fn log_file(&self) -> &Path {
+        &self.log
     }
 
     /// Everything it has logged so far.

@@ -115,8 +115,8 @@ fn the_program_of_another_stays_and_is_named() {
         sh(&format!("ip link set dev vB xdp obj {} sec xdp", object.display()));
         let config = format!("{}{PORT}{COMMON}{}", eal(), upstream(nsd::PORT));
         let (_, told) = crate::pmdns::run_to_failure(&config);
-        assert!(told.contains("the XDP program `all` is on vB already"), "{told}");
-        assert!(told.contains("ip link set dev IFACE xdp off"), "{told}");
+        assert!(told.contains("which has the XDP program `all` of somebody else"), "{told}");
+        assert!(told.contains("ip link set dev vB xdp off"), "{told}");
         assert!(sh("ip link show vB").contains("xdp"), "it is not ours to remove");
     });
 }

@@ -14,6 +14,7 @@
 //! The caller decides what runs next, so jobs can be interleaved step by step. All jobs of a validator share a bounded
 //! cache of zone data. A job finds records there that another job has fetched.
 
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,

@@ -1,8 +1,10 @@
 //! Where the API is asked: opened before privileges are dropped, served after.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use pmdns_config::files::open_regular;
 use pmdns_config::{Api, Config};
 use pmdns_control::Door;
 use pmdns_control::api::{Guard, Rate, router};
@@ -95,11 +97,11 @@ fn tls(api: &Api) -> Result<Option<(Certificate, Arc<rustls::ServerConfig>)>, Ap
 /// Accepts clients whose certificates an authority of this file has signed.
 fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
-    let length = std::fs::metadata(file).map_err(|error| told(&error))?.len();
-    if length > MAX_FILE {
+    let mut pem = Vec::new();
+    let read = open_regular(file).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut pem));
+    if read.map_err(|error| told(&error))? as u64 > MAX_FILE {
         return Err(format!("it is longer than {MAX_FILE} bytes"));
     }
-    let pem = std::fs::read(file).map_err(|error| told(&error))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| told(&error))?;

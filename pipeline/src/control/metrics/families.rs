@@ -21,6 +21,7 @@ use crate::hitters::HitterSnapshot;
 use crate::lists::ListSnapshot;
 use crate::occupancy;
 use crate::query_log::LogSnapshot;
+use crate::sinks::SinkSnapshot;
 use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneSnapshot;
 
@@ -61,6 +62,8 @@ pub fn families(report: &Report) -> Vec<Family> {
     let parts = report.query_log.iter();
     let parts = parts.map(|one| (one.part.clone(), one.counters.named()));
     all.extend(tables("query_log", &["part"], LogSnapshot::default().named(), parts));
+    let sinks = report.sinks.iter().map(|one| (one.sink.clone(), one.counters.named()));
+    all.extend(tables("sink", &["sink"], SinkSnapshot::default().named(), sinks));
     let parts = report.hitters.iter();
     let parts = parts.map(|one| (one.part.clone(), one.counters.named()));
     all.extend(tables("hitters", &["part"], HitterSnapshot::default().named(), parts));

@@ -4,18 +4,20 @@ mod chart;
 mod page;
 mod xml;
 
-use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, Write as _};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use pmdns_config::files::WholeFile;
 use time::OffsetDateTime;
 
 use super::rates::Rates;
 use super::report::Report;
 use super::top::{TopError, read};
 
+/// The page shows names of hosts and upstreams.
+const MODE: u32 = 0o640;
 /// How long an instance may be watched, in seconds.
 pub const SECONDS: RangeInclusive<u64> = 1..=3600;
 /// The most points of the plot over time. A long profile reads the counters less often.
@@ -62,7 +64,7 @@ pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), Profile
     let failed = |source| ProfileError::Write { path: output.to_owned(), source };
     let first = read(socket).map_err(ProfileError::Ask)?;
     // Opened now, so that an error comes before the wait. An older page stays until the new one is written.
-    OpenOptions::new().create(true).append(true).open(output).map_err(failed)?;
+    let mut whole = WholeFile::create(output, MODE).map_err(failed)?;
     let start = Instant::now();
     let wait = |length| {
         std::thread::sleep(length);
@@ -70,7 +72,8 @@ pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), Profile
     };
     let mut profile = watch(first, length, wait, || read(socket).map_err(ProfileError::Ask))?;
     profile.scene = scene(SystemTime::now());
-    std::fs::write(output, page::page(&profile)).map_err(failed)
+    whole.write_all(page::page(&profile).as_bytes()).map_err(failed)?;
+    whole.finish().map(drop).map_err(failed)
 }
 
 /// Asks for reports until `length` has passed. `wait` waits, and returns the time since the start.

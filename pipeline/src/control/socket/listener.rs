@@ -75,6 +75,11 @@ fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether the system has this group, by name or number.
+pub(crate) fn has_group(group: &str) -> bool {
+    find_group(group).is_ok()
+}
+
 fn find_group(group: &str) -> Result<u32, SocketError> {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     number_of(group, &groups).ok_or_else(|| SocketError::Group(group.to_owned()))

@@ -15,6 +15,7 @@ mod tests;
 
 pub use ask::{ask, ask_until, ask_with};
 pub use listener::ControlSocket;
+pub(crate) use listener::has_group;
 pub(super) use server::may_ask;
 pub use server::{Client, ControlServer};
 

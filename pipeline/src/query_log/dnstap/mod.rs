@@ -9,6 +9,7 @@ mod protobuf;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,13 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::DnstapReader;
+use rustix::event::PollFlags;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::batch::Batch;
 use super::clients::Clients;
 use super::counters::LogCounters;
-use super::sink::Sink;
+use super::sink::{Complaints, Sink};
+use crate::sinks::{wait_until, write_until};
 use message::{Identity, put_message};
 
 /// How long it waits before it connects again.
@@ -43,7 +46,9 @@ pub(super) struct Dnstap {
     clients: Clients,
     connection: Option<Connection>,
     next_try: Instant,
-    has_warned: bool,
+    /// Whether there was a reader before.
+    has_connected: bool,
+    complaints: Complaints,
     out: Vec<u8>,
     message: Vec<u8>,
     counters: Arc<LogCounters>,
@@ -68,7 +73,8 @@ impl Dnstap {
             clients,
             connection: None,
             next_try: Instant::now(),
-            has_warned: false,
+            has_connected: false,
+            complaints: Complaints::default(),
             out: Vec::new(),
             message: Vec::new(),
             counters,
@@ -80,8 +86,7 @@ impl Dnstap {
         self.counters.up.store(0, Ordering::Relaxed);
         self.connection = None;
         self.next_try = Instant::now() + RETRY;
-        // Once for each time that the reader is away.
-        if !std::mem::replace(&mut self.has_warned, true) {
+        if self.complaints.fails(Instant::now()) {
             tracing::warn!("query log: no dnstap reader at {}: {error}", self.place());
         }
     }
@@ -136,9 +141,11 @@ impl Sink for Dnstap {
         }
         match Connection::open(&self.reader) {
             Ok(connection) => {
-                tracing::info!("query log: dnstap reader at {}", self.place());
+                let is_first = !std::mem::replace(&mut self.has_connected, true);
+                if self.complaints.works() || is_first {
+                    tracing::info!("query log: dnstap reader at {}", self.place());
+                }
                 self.connection = Some(connection);
-                self.has_warned = false;
                 self.counters.up.store(1, Ordering::Relaxed);
             }
             Err(error) => self.fail(&error),
@@ -165,8 +172,13 @@ fn write_all(connection: &mut Connection, mut bytes: &[u8], stop: &AtomicBool) -
                 bytes = &bytes[count..];
                 deadline = Instant::now() + STALL;
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            // A signal ends a wait early, so it is no reason not to look at the clock.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
                 if stop.load(Ordering::Relaxed) || Instant::now() >= deadline {
                     return Err(io::Error::new(ErrorKind::TimedOut, "it does not read"));
                 }
@@ -187,36 +199,49 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 
 impl Connection {
     fn open(reader: &DnstapReader) -> io::Result<Self> {
-        let mut this = match reader {
+        let deadline = Instant::now() + PATIENCE;
+        let this = match reader {
             DnstapReader::Unix(path) => Self::Unix(connect(path)?),
             DnstapReader::Tcp(address) => Self::Tcp(TcpStream::connect_timeout(address, PATIENCE)?),
         };
-        this.set_timeouts(PATIENCE, PATIENCE)?;
-        frames::begin(&mut this)?;
-        this.set_timeouts(PATIENCE, WRITE)?;
+        frames::begin(&mut Handshake { connection: &this, deadline })?;
+        match &this {
+            Self::Unix(stream) => stream.set_write_timeout(Some(WRITE))?,
+            Self::Tcp(stream) => stream.set_write_timeout(Some(WRITE))?,
+        }
         Ok(this)
     }
+}
 
-    fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()> {
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Unix(stream) => {
-                stream.set_read_timeout(Some(read))?;
-                stream.set_write_timeout(Some(write))
-            }
-            Self::Tcp(stream) => {
-                stream.set_read_timeout(Some(read))?;
-                stream.set_write_timeout(Some(write))
-            }
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
         }
     }
 }
 
-impl Read for Connection {
+/// A connection whose handshake ends at a time, however slowly the reader speaks.
+struct Handshake<'c, C> {
+    connection: &'c C,
+    deadline: Instant,
+}
+
+impl<C: AsFd> Read for Handshake<'_, C> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
+        wait_until(self.connection, PollFlags::IN, self.deadline)?;
+        Ok(rustix::io::read(self.connection, buffer)?)
+    }
+}
+
+impl<C: AsFd> Write for Handshake<'_, C> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write_until(self.connection.as_fd(), bytes, self.deadline)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -238,6 +263,16 @@ mod tests {
     use rustix::net::{bind, listen};
 
     use super::*;
+
+    #[test]
+    fn a_reader_that_drips_has_one_deadline_for_all_its_bytes() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        // The deadline has passed: a byte of the reader, which waits already, prolongs nothing.
+        let mut late = Handshake { connection: &near, deadline: Instant::now() };
+        far.write_all(&[0; 7]).unwrap();
+        let ended = frames::begin(&mut late).unwrap_err();
+        assert_eq!(ended.kind(), ErrorKind::TimedOut);
+    }
 
     #[test]
     fn a_reader_that_accepts_nobody_is_given_up() {

@@ -3,6 +3,7 @@
 //! A batch is one transaction. Rows leave by age and by number, some at a time, between batches. A database that cannot be written,
 //! because the disk is full, loses records and is opened again later.
 
+mod file;
 pub(super) mod search;
 
 use std::path::{Path, PathBuf};
@@ -11,12 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pmdns_config::QueryLog;
-use rusqlite::{Connection, Result, params};
+use rusqlite::{Connection, params};
 
 use super::batch::Batch;
 use super::counters::LogCounters;
 use super::entry::Words;
-use super::sink::Sink;
+use super::sink::{Complaints, Sink};
+pub use file::OpenError;
+
+type Result<T> = std::result::Result<T, OpenError>;
 
 /// The version of the table, which `PRAGMA user_version` has.
 const VERSION: i32 = 1;
@@ -52,6 +56,7 @@ pub(super) struct Database {
     words: Words,
     connection: Option<Connection>,
     next_look: Instant,
+    complaints: Complaints,
     counters: Arc<LogCounters>,
 }
 
@@ -71,6 +76,7 @@ impl Database {
             words,
             connection: Some(connection),
             next_look: Instant::now(),
+            complaints: Complaints::default(),
             counters,
         })
     }
@@ -121,11 +127,12 @@ impl Database {
         Ok(by_age + by_rows)
     }
 
-    fn fail(&mut self, error: &rusqlite::Error) {
+    fn fail(&mut self, error: &OpenError) {
         self.counters.failures.fetch_add(1, Ordering::Relaxed);
         self.connection = None;
         self.next_look = Instant::now() + RETRY;
-        if self.counters.up.swap(0, Ordering::Relaxed) == 1 {
+        self.counters.up.store(0, Ordering::Relaxed);
+        if self.complaints.fails(Instant::now()) {
             tracing::warn!("query log: cannot write {}: {error}", self.path.display());
         }
     }
@@ -133,10 +140,23 @@ impl Database {
 
 impl Sink for Database {
     fn write(&mut self, batch: &Batch, _stop: &AtomicBool) -> u64 {
-        self.insert(batch).unwrap_or_else(|error| {
-            self.fail(&error);
-            0
-        })
+        if self.connection.is_none() {
+            return 0;
+        }
+        match self.insert(batch) {
+            Ok(written) => {
+                // Only now: a database on a full disk can be opened.
+                self.counters.up.store(1, Ordering::Relaxed);
+                if self.complaints.works() {
+                    tracing::info!("query log: {} is written again", self.path.display());
+                }
+                written
+            }
+            Err(error) => {
+                self.fail(&error);
+                0
+            }
+        }
     }
 
     fn tend(&mut self) {
@@ -145,10 +165,7 @@ impl Sink for Database {
         }
         if self.connection.is_none() {
             match open(&self.path) {
-                Ok(connection) => {
-                    self.connection = Some(connection);
-                    self.counters.up.store(1, Ordering::Relaxed);
-                }
+                Ok(connection) => self.connection = Some(connection),
                 Err(error) => return self.fail(&error),
             }
         }
@@ -163,7 +180,7 @@ impl Sink for Database {
 }
 
 fn open(path: &Path) -> Result<Connection> {
-    let connection = Connection::open(path)?;
+    let connection = file::open_to_write(path)?;
     connection.busy_timeout(BUSY)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     // A crash of the machine may lose the last batches, but nothing breaks.

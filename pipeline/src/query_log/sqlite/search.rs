@@ -5,9 +5,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pmdns_control::query_log::{Age, LogSearch, MAX_FOUND};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Row, params_from_iter};
+use rusqlite::{Row, params_from_iter};
 
 use super::VERSION;
+use super::file::{OpenError, open_to_read};
 use crate::query_log::entry::LogEntry;
 
 /// How long a search may take.
@@ -23,8 +24,8 @@ pub enum SearchError {
     Database {
         /// Where it is.
         path: PathBuf,
-        /// SQLite's reason.
-        error: rusqlite::Error,
+        /// Why.
+        error: OpenError,
     },
     /// It is none of a query log, or of another version.
     #[error("{} is no query log of this version of pmdns", .0.display())]
@@ -36,12 +37,12 @@ pub enum SearchError {
 
 /// Searches the database at `path`.
 pub fn search(path: &Path, what: &LogSearch) -> Result<Vec<LogEntry>, SearchError> {
+    let unreadable = |error| SearchError::Database { path: path.to_owned(), error };
     let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::OperationInterrupted) => SearchError::TooLong,
-        _ => SearchError::Database { path: path.to_owned(), error },
+        _ => unreadable(error.into()),
     };
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let connection = open_to_read(path).map_err(unreadable)?;
     let version: i32 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     if version != VERSION {

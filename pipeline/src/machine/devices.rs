@@ -1,0 +1,216 @@
+//! Conditions of ports: devices, interfaces, huge pages.
+
+use std::path::Path;
+
+use pmdns_config::{Config, Pages, PciAddress, Port, device_name};
+use pmdns_nics::TUN;
+use pmdns_nics::device::{self, Doubt};
+#[cfg(feature = "dpdk")]
+use pmdns_nics::program_of_others;
+
+use super::facts::{Lack, Machine, is_running};
+
+/// Folders of `sys` with the huge pages of one size each.
+const HUGE_PAGES: &str = "sys/kernel/mm/hugepages";
+
+/// The size that most machines have.
+pub(crate) const USUAL_PAGE: usize = 2 << 20;
+/// Huge pages that frames and DPDK's own tables take, roughly.
+const FOR_DPDK: usize = 256 << 20;
+
+/// Bytes that frames and cache take on huge pages.
+pub(crate) fn huge_bytes(config: Option<&Config>) -> usize {
+    let of_cache = config.filter(|config| config.cache.pages != Pages::Normal);
+    FOR_DPDK + of_cache.map_or(0, |config| config.cache.size.0)
+}
+
+/// Findings of ports, one each at most.
+fn of_ports(config: &Config, find: impl Fn(String, &Port) -> Option<Lack>) -> Vec<Lack> {
+    let ports = config.ports.iter().enumerate();
+    ports.filter_map(|(index, port)| find(format!("port[{index}].device"), port)).collect()
+}
+
+/// The value of an option of a device, as in `net_tap0,iface=pm0`.
+fn option<'d>(device: &'d str, name: &str) -> Option<&'d str> {
+    device.split(',').skip(1).find_map(|option| option.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Devices that are not there, or that a driver of the kernel keeps.
+pub(super) fn present(machine: &Machine, config: &Config) -> Vec<Lack> {
+    of_ports(config, |key, port| {
+        let doubt = device::doubt(&machine.root, &port.device)?;
+        let problem = format!("cannot serve as port {}: {doubt}", port.name);
+        let is_missing = matches!(doubt, Doubt::Missing(_));
+        Some(if is_missing { Lack::fatal(key, problem) } else { Lack::other(key, problem) })
+    })
+}
+
+/// Interfaces that are written where DPDK wants a driver or an address.
+pub(super) fn interface_for_device(machine: &Machine, config: &Config) -> Vec<Lack> {
+    of_ports(config, |key, port| {
+        let name = device_name(&port.device);
+        if !device::has_interface(&machine.root, &name)? {
+            return None;
+        }
+        // The link of an interface leads to its device.
+        let link = machine.root.join("sys/class/net").join(&name).join("device");
+        let address = link.read_link().ok();
+        let address = address.as_deref().and_then(Path::file_name).map(|it| it.to_string_lossy());
+        let address = address.filter(|text| PciAddress::of(text).is_some());
+        let whole = match address {
+            Some(address) => format!(", or its PCI address \"{address}\" to have it whole"),
+            None => String::new(),
+        };
+        let problem = format!(
+            "is `{name}`, which is an interface of the kernel and no device of DPDK; write \"net_af_xdp0,iface={name}\"{whole}"
+        );
+        Some(Lack::fatal(key, problem))
+    })
+}
+
+/// What TAPs are made of: the first port that wants one tells.
+pub(super) fn tun(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let wants = |port: &Port| match () {
+        () if port.tap.is_some() => Some("tap"),
+        () if port.device.starts_with("net_tap") => Some("device"),
+        () => None,
+    };
+    let mut ports = config.ports.iter().enumerate();
+    let Some((index, key)) = ports.find_map(|(index, port)| Some((index, wants(port)?))) else {
+        return Vec::new();
+    };
+    let problem = if !machine.root.join(TUN.trim_start_matches('/')).exists() {
+        format!("needs {TUN}, but this machine has none; load the module (`modprobe tun`)")
+    } else if may_administer(&machine.text("proc/self/status")) == Some(false) {
+        "needs the capability CAP_NET_ADMIN, but this process lacks it; start it as root, or add the capability".to_owned()
+    } else {
+        return Vec::new();
+    };
+    vec![Lack::fatal(format!("port[{index}].{key}"), problem)]
+}
+
+/// Whether the process with this text of `/proc/self/status` has `CAP_NET_ADMIN` (proc(5)); `None`: it does not say.
+fn may_administer(status: &str) -> Option<bool> {
+    const CAP_NET_ADMIN: u32 = 12;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let capabilities = u64::from_str_radix(line.trim(), 16).ok()?;
+    Some(capabilities & 1 << CAP_NET_ADMIN != 0)
+}
+
+/// Huge pages for DPDK, unless its arguments do without.
+pub(super) fn huge_pages(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let has = |name: &str| config.eal.args.iter().any(|argument| argument == name);
+    let folder = machine.root.join(HUGE_PAGES);
+    let Ok(sizes) = folder.read_dir() else { return Vec::new() };
+    if has("--no-huge") || config.ports.iter().all(|port| port.device.starts_with("replay")) {
+        return Vec::new();
+    }
+    let (mut there, mut free) = (0, 0);
+    for size in sizes.flatten() {
+        let count = |file: &str| -> u64 {
+            let text = std::fs::read_to_string(size.path().join(file)).unwrap_or_default();
+            text.trim().parse().unwrap_or(0)
+        };
+        there += count("nr_hugepages") + count("nr_overcommit_hugepages");
+        free += count("free_hugepages") + count("nr_overcommit_hugepages");
+    }
+    let without = "or do without: eal.args = [\"--no-huge\", \"-m\", \"256\"], which is slower";
+    let is_mounted = machine.text("proc/self/mounts").contains(" hugetlbfs ");
+    let lack = if there == 0 {
+        let pages = huge_bytes(Some(config)).div_ceil(USUAL_PAGE);
+        let reserve = format!("reserve some (`sysctl -w vm.nr_hugepages={pages}`)");
+        Lack::fatal(
+            "eal.args",
+            format!("asks for hugepages, but this machine has none; {reserve}, {without}"),
+        )
+    } else if !is_mounted && !has("--in-memory") {
+        let mount = "`mkdir -p /dev/hugepages && mount -t hugetlbfs nodev /dev/hugepages`";
+        Lack::fatal(
+            "eal.args",
+            format!("asks for hugepages, which are mounted nowhere; {mount}, {without}"),
+        )
+    } else if free == 0 && !is_running(config) {
+        // The EAL takes those of a process that was killed.
+        Lack::other("eal.args", "asks for hugepages, and none of this machine is free".to_owned())
+    } else {
+        return Vec::new();
+    };
+    vec![lack]
+}
+
+/// More queues of AF_XDP than the interface has.
+pub(super) fn xdp_queues(machine: &Machine, config: &Config) -> Vec<Lack> {
+    of_ports(config, |key, port| {
+        let interface = af_xdp(&port.device)?;
+        let number =
+            |name, default| option(&port.device, name).map_or(Some(default), |it| it.parse().ok());
+        let (start, count): (usize, usize) = (number("start_queue", 0)?, number("queue_count", 1)?);
+        let queues = machine.root.join("sys/class/net").join(interface).join("queues");
+        let names = queues.read_dir().ok()?.flatten().map(|entry| entry.file_name());
+        let there = names.filter(|name| name.to_string_lossy().starts_with("rx-")).count();
+        let problem = format!(
+            "asks for the queues {start} to {} of `{interface}`, which has {there}; write a smaller queue_count, or give the \
+             interface more (`ethtool -L {interface} combined {}`)",
+            start + count.max(1) - 1,
+            start + count
+        );
+        (there > 0 && start + count > there).then(|| Lack::fatal(key, problem))
+    })
+}
+
+/// The interface of a device over AF_XDP.
+fn af_xdp(device: &str) -> Option<&str> {
+    option(device, "iface").filter(|name| device.starts_with("net_af_xdp") && !name.contains('/'))
+}
+
+/// Another's XDP program, which an interface has one of.
+pub(super) fn xdp_program(machine: &Machine, config: &Config) -> Vec<Lack> {
+    // The kernel is asked, not a tree of files.
+    if machine.root != Path::new(device::ROOT) {
+        return Vec::new();
+    }
+    of_ports(config, |key, port| {
+        let interface = af_xdp(&port.device)?;
+        let program = program_of_others(interface)?;
+        let problem = format!(
+            "is over `{interface}`, which has the XDP program `{program}` of somebody else; take it off (`ip link set dev \
+             {interface} xdp off`)"
+        );
+        Some(Lack::fatal(key, problem))
+    })
+}
+
+/// Without DPDK no port is over AF_XDP.
+#[cfg(not(feature = "dpdk"))]
+fn program_of_others(_: &str) -> Option<String> {
+    None
+}
+
+/// Sockets of devices: the folder in which one is made, or the socket to which one connects.
+pub(super) fn sockets(_: &Machine, config: &Config) -> Vec<Lack> {
+    of_ports(config, |key, port| {
+        let device = port.device.as_str();
+        let is = |name: &str, value: &str| option(device, name) == Some(value);
+        let (path, connects) = match () {
+            () if device.starts_with("net_vhost") => (option(device, "iface"), is("client", "1")),
+            () if device.starts_with("net_virtio_user") => {
+                (option(device, "path"), !is("server", "1"))
+            }
+            // Unless it is told otherwise, its socket is abstract (unix(7)) and in no folder.
+            () if device.starts_with("net_memif") && is("socket-abstract", "no") => {
+                (option(device, "socket"), false)
+            }
+            () => return None,
+        };
+        let path = Path::new(path.filter(|path| path.starts_with('/'))?);
+        let folder = path.parent().unwrap_or(path);
+        let problem = if !folder.is_dir() {
+            format!("has its socket in {}, which is no folder here; make it", folder.display())
+        } else if connects && !path.exists() {
+            format!("connects to {}, which is not there; start what makes it first", path.display())
+        } else {
+            return None;
+        };
+        Some(Lack::fatal(key, problem))
+    })
+}

@@ -1,0 +1,155 @@
+//! Checks whether the machine meets the needs of a configuration. Nothing is started or allocated for the check.
+
+mod devices;
+mod facts;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+
+use pmdns_config::{ByteSize, Config};
+
+pub(crate) use devices::{USUAL_PAGE, huge_bytes};
+use facts::Lack;
+pub use facts::Machine;
+pub(crate) use facts::is_running;
+
+/// Something that the machine does not have, or that does not suit it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Path of the key that asks for it, as in `placement[0].cores[1]`.
+    pub key: String,
+    /// The text after the key: what is wrong, and what to do.
+    pub problem: String,
+    /// Whether `pmdns run` would fail. It refuses to start then.
+    pub is_fatal: bool,
+    /// The condition that is not met.
+    pub condition: &'static str,
+    /// The exit code of `pmdns run`.
+    pub exit_code: u8,
+}
+
+/// What a machine must have for a configuration. `pmdns check` reports what is missing, `pmdns run` refuses to start without it.
+pub struct Condition {
+    /// In a word or two.
+    pub name: &'static str,
+    /// The exit code of `pmdns run` where it is not met (docs/operations.md).
+    exit_code: u8,
+    find: fn(&Machine, &Config) -> Vec<Lack>,
+}
+
+/// The condition of files that the configuration names.
+pub const FILES_TO_READ: &str = "files that are read";
+
+/// Every condition, in the order of the tables. There is no other list: `check`, `run` and `doctor` ask this one.
+pub const CONDITIONS: [Condition; 15] = [
+    Condition { name: "huge pages", exit_code: 3, find: devices::huge_pages },
+    Condition { name: "device", exit_code: 4, find: devices::present },
+    Condition { name: "interface as device", exit_code: 4, find: devices::interface_for_device },
+    Condition { name: "TUN", exit_code: 4, find: devices::tun },
+    Condition { name: "XDP queues", exit_code: 4, find: devices::xdp_queues },
+    Condition { name: "XDP program", exit_code: 4, find: devices::xdp_program },
+    Condition { name: "socket of a device", exit_code: 4, find: devices::sockets },
+    Condition { name: "cores", exit_code: 2, find: cores },
+    Condition { name: "memory", exit_code: 2, find: cache },
+    Condition { name: "query sources", exit_code: 4, find: query_sources },
+    Condition { name: "addresses", exit_code: 5, find: addresses },
+    Condition { name: FILES_TO_READ, exit_code: 2, find: files::readable },
+    Condition { name: "files that are written", exit_code: 2, find: files::writable },
+    Condition { name: "sockets", exit_code: 5, find: files::sockets },
+    Condition { name: "group", exit_code: 5, find: files::group },
+];
+
+impl Machine {
+    /// The findings for `config`, condition by condition.
+    pub fn findings(&self, config: &Config) -> Vec<Finding> {
+        let of = |condition: &Condition| {
+            let lacks = (condition.find)(self, config).into_iter();
+            let found = lacks.map(|Lack { key, problem, is_fatal }| Finding {
+                key,
+                problem,
+                is_fatal,
+                condition: condition.name,
+                exit_code: condition.exit_code,
+            });
+            found.collect::<Vec<_>>()
+        };
+        CONDITIONS.iter().flat_map(of).collect()
+    }
+}
+
+fn cores(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let mut found = Vec::new();
+    let mut polled = Vec::new();
+    for (index, placement) in config.placements.iter().enumerate() {
+        for (place, core) in placement.cores.iter().enumerate() {
+            polled.push((*core, index));
+            found.extend(machine.core(format!("placement[{index}].cores[{place}]"), *core));
+        }
+    }
+    for (place, core) in config.slowpath.cores.iter().enumerate() {
+        let key = format!("slowpath.cores[{place}]");
+        found.extend(machine.core(key.clone(), *core));
+        if let Some((_, index)) = polled.iter().find(|(other, _)| other == core) {
+            let problem = format!(
+                "is {core}, which placement[{index}] polls: misses wait for that; write another CPU"
+            );
+            found.push(Lack::other(key, problem));
+        }
+    }
+    found
+}
+
+fn cache(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let size = config.cache.size;
+    let Some(memory) = machine.memory.filter(|memory| size.0 > *memory) else { return Vec::new() };
+    let there = ByteSize(memory >> 20 << 20);
+    let problem = format!("is {size}, but this machine has {there} of memory; write less");
+    vec![Lack::fatal("cache.size", problem)]
+}
+
+/// Query sources that the kernel answers for as well: it would refuse our replies in its own name.
+fn query_sources(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let mut found = Vec::new();
+    for (index, port) in config.ports.iter().enumerate() {
+        for (place, source) in port.query_sources.iter().enumerate() {
+            if !machine.kernel_has(*source) {
+                continue;
+            }
+            let key = format!("port[{index}].query_sources[{place}]");
+            let problem = format!(
+                "is {source}, which an interface of this machine has as well; remove it there, or write another one"
+            );
+            found.push(Lack::other(key, problem));
+        }
+    }
+    found
+}
+
+/// Addresses that another process uses. If an instance with this configuration is running, the addresses may be its
+/// own, so nothing is reported.
+fn addresses(_: &Machine, config: &Config) -> Vec<Lack> {
+    if is_running(config) {
+        return Vec::new();
+    }
+    let listens =
+        [("metrics.listen", config.metrics.listen), ("transfer.listen", config.transfer.listen)];
+    let taken =
+        listens.into_iter().filter_map(|(key, listen)| Some(Lack::fatal(key, taken(listen?)?)));
+    taken.collect()
+}
+
+/// Why `address` cannot be listened at. Without the rights to try, that is not known.
+fn taken(address: SocketAddr) -> Option<String> {
+    match TcpListener::bind(address).err()?.kind() {
+        ErrorKind::AddrInUse => {
+            Some(format!("is {address}, where another program listens; write another port"))
+        }
+        ErrorKind::AddrNotAvailable => Some(format!(
+            "is {address}, which no interface of this machine has; write one that does"
+        )),
+        _ => None,
+    }
+}

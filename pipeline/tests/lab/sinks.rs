@@ -1,0 +1,180 @@
+//! Sinks that fail: full disks, readers that are gone, file systems that became read-only. The server lives, answers, and
+//! counts what it lost.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crate::dig::dig;
+use crate::harness::{isolated, path, sh, wait_until};
+use crate::nsd;
+use crate::pmdns::{BINARY, Pmdns, TAP_V4, run, upstream};
+use crate::process::Process;
+
+/// Files of every kind, in a file system of 1 MiB.
+const FILES: &str = r#"
+[cache]
+size = "32MiB"
+pages = "normal"
+snapshot = "/run/lab/small/cache"
+
+[control]
+socket = "/run/lab/pmdns.sock"
+entries = "/run/lab/small/entries"
+
+[clients]
+max_entries = 100
+journal = "/run/lab/small/clients"
+
+[query_log]
+dnstap = "/run/lab/dnstap.sock"
+json = "/run/lab/small/q.json"
+sqlite = "/run/lab/small/q.db"
+"#;
+
+fn files(upstream_port: u16) -> String {
+    format!("{FILES}{}", upstream(upstream_port))
+}
+
+/// A number of a sink, or of a part of the query log.
+fn number(pmdns: &Pmdns, pointer: &str) -> u64 {
+    pmdns.stats().number(pointer)
+}
+
+/// Runs a command against the instance. Returns whether it was obeyed, and what was said.
+fn order(words: &str) -> (bool, String) {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let output = run(&[&words[..], &["--socket", "/run/lab/pmdns.sock"]].concat());
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    isolated("sinks::a_log_that_cannot_be_written_ends_nothing", || {
+        let nsd = nsd::start();
+        let (closed, _) = UnixStream::pair().unwrap();
+        let (reader, pipe) = std::io::pipe().unwrap();
+        drop(reader);
+        let outputs: [(&str, OwnedFd); 3] = [
+            ("text", pipe.into()),
+            ("json", File::options().write(true).open("/dev/full").unwrap().into()),
+            ("journal", closed.into()),
+        ];
+        fs::create_dir(path("small")).unwrap();
+        for (format, output) in outputs {
+            let pmdns = Pmdns::start_logging_to(&files(nsd::PORT), format, Stdio::from(output));
+            assert_eq!(dig(TAP_V4, "n1.bulk.test A").status, "NOERROR", "{format}");
+            let lost = number(&pmdns, "/sinks/0/lost");
+            assert!(lost > 0, "{format}");
+            assert!(order("reload").0);
+            let then = number(&pmdns, "/sinks/0/lost");
+            assert!(then > lost, "{format}: a reload has lines");
+            pmdns.stop();
+            assert!(
+                Path::new("/run/lab/small/cache").exists(),
+                "{format}: the snapshot is written"
+            );
+            sh("rm /run/lab/small/cache; ip link delete pm0 2>/dev/null || true");
+        }
+        drop(nsd);
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_full_disk_a_reader_that_leaves_and_a_read_only_folder_end_nothing() {
+    isolated("sinks::a_full_disk_a_reader_that_leaves_and_a_read_only_folder_end_nothing", || {
+        sh("mkdir /run/lab/small && mount -t tmpfs -o size=1m small /run/lab/small");
+        let _nsd = nsd::start();
+        let _dnstap = reader_that_leaves();
+        let pmdns = Pmdns::start_on_tap_alone(&files(nsd::PORT));
+        assert!(order("block before.example").0);
+        full_disk(&pmdns);
+        clients_that_leave(&pmdns);
+        assert!(number(&pmdns, "/query_log/1/failures") > 0, "the reader of dnstap always leaves");
+        read_only(pmdns);
+    });
+}
+
+/// Accepts dnstap connections and closes them at once.
+fn reader_that_leaves() -> thread::JoinHandle<()> {
+    let listener = UnixListener::bind(path("dnstap.sock")).unwrap();
+    thread::spawn(move || listener.incoming().for_each(drop))
+}
+
+/// Gives such orders until one is refused because the disk is full: a page of a file may have room left.
+fn until_refused(order_of: impl Fn(usize) -> String) {
+    let refused = (1..100).map(|number| order(&order_of(number))).find(|(is_done, _)| !is_done);
+    let (_, said) = refused.expect("the disk is full");
+    assert!(said.contains("is not kept: the disk refuses"), "{said}");
+}
+
+fn full_disk(pmdns: &Pmdns) {
+    sh("cat /dev/zero > /run/lab/small/fill 2>/dev/null || true");
+    until_refused(|number| format!("block n{number}.after.example"));
+    until_refused(|number| format!("client set 192.0.2.{number} default"));
+    let asking = thread::spawn(|| (0..20).for_each(|_| drop(dig(TAP_V4, "n1.bulk.test A"))));
+    for (words, what) in [
+        ("dump /run/lab/small/dump", "No space left on device"),
+        ("capture --count 1 -w /run/lab/small/full.pcap", "cannot write the capture"),
+    ] {
+        let (is_done, said) = order(words);
+        assert!(!is_done && said.contains(what), "{words}: {said}");
+    }
+    asking.join().unwrap();
+    wait_until("JSON lines are lost", || {
+        dig(TAP_V4, "n1.bulk.test A");
+        number(pmdns, "/query_log/2/lost") > 0
+    });
+    wait_until("rows are lost", || {
+        dig(TAP_V4, "n1.bulk.test A");
+        number(pmdns, "/query_log/3/lost") > 0
+    });
+    assert_eq!(number(pmdns, "/sinks/1/lost"), 1, "the change that was refused");
+    assert!(number(pmdns, "/clients/failures") > 0);
+    sh("rm /run/lab/small/fill");
+    assert!(order("block again.example").0 && order("client set 192.0.2.200 default").0);
+    assert_eq!(number(pmdns, "/sinks/1/failing"), 0);
+    wait_until("the logs are written again", || {
+        dig(TAP_V4, "n1.bulk.test A");
+        number(pmdns, "/query_log/2/up") == 1 && number(pmdns, "/query_log/3/up") == 1
+    });
+    let kept = fs::read_to_string("/run/lab/small/entries").unwrap();
+    assert!(kept.contains("n1.after.example") && kept.contains("again.example"), "{kept}");
+    let lines = pmdns.log().matches("query log: cannot write").count();
+    assert!((1..=4).contains(&lines), "{lines} lines: {}", pmdns.log());
+}
+
+/// Clients of the control socket, and of what is printed, that do not wait for their answer.
+fn clients_that_leave(pmdns: &Pmdns) {
+    for request in ["stats\n", "entries \n", "sta"] {
+        for _ in 0..5 {
+            let mut stream = UnixStream::connect("/run/lab/pmdns.sock").unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+        }
+    }
+    for words in [&["stats", "--json"][..], &["capture", "--count", "1", "-w", "-"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(BINARY);
+        command.args(words).args(["--socket", "/run/lab/pmdns.sock"]).stdout(full);
+        let mut child = Process::start_with_stdout_set("asking", &mut command);
+        dig(TAP_V4, "n1.bulk.test A");
+        let code = child.wait().code();
+        assert!(code.is_some(), "{words:?} was ended by a signal: {}", child.log());
+    }
+    assert!(pmdns.stats().total("received") > 0);
+}
+
+fn read_only(pmdns: Pmdns) {
+    sh("mount --bind /run/lab/small /run/lab/small && mount -o remount,bind,ro /run/lab/small");
+    let (is_done, said) = order("dump /run/lab/small/dump");
+    assert!(!is_done && said.contains("Read-only file system"), "{said}");
+    assert_eq!(dig(TAP_V4, "n2.bulk.test A").status, "NOERROR");
+    let log = pmdns.stop_with_log();
+    assert!(log.contains("cannot write the snapshot /run/lab/small/cache: Read-only"), "{log}");
+}
