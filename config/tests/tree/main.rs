@@ -9,4 +9,5 @@ mod imports;
 mod markdown;
 mod package;
 mod paths;
+mod shared;
 mod tidy;
