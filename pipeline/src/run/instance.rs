@@ -17,6 +17,7 @@ use crate::control::report::Report;
 use crate::control::socket::{ControlServer, ControlSocket};
 use crate::engine::{EngineError, Running};
 use crate::snapshot::{CacheJobs, Keeper};
+use crate::streams::OpenStreams;
 use crate::supervisor::{Supervisor, stuck_worker};
 use crate::threads::nap;
 
@@ -60,6 +61,7 @@ impl<'c> Instance<'c> {
             certificates,
             core,
         )?;
+        services.reloader.set_access(streams.as_ref().map(OpenStreams::access));
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
         let keeper = keeper(config, &services.cache_jobs, core)?;

@@ -18,6 +18,7 @@
     )
 )]
 
+pub mod access;
 mod answer;
 mod budget;
 mod client;
@@ -35,6 +36,9 @@ mod lock;
 pub mod places;
 pub mod prefix;
 mod proxy;
+mod quic_socket;
+mod reader;
+mod refusal;
 pub mod server;
 pub mod service;
 #[cfg(test)]
@@ -46,4 +50,4 @@ mod testing;
 pub mod tls;
 mod written;
 
-pub use door::{Answer, Door, Full, Pending, Transport};
+pub use door::{Answer, Door, Pending, Transport};
