@@ -263,3 +263,5 @@ pub const MAX_LIST_REFRESH_SECONDS: u64 = 30 * 86_400;
 
 /// Leading bits of source ports in `ratelimit.ipv4_port_bits`: blocks of 256 ports and more.
 pub const MAX_PORT_BITS: u8 = 8;
+/// Prefixes in `ratelimit.ipv4_port_prefixes`.
+pub const MAX_PORT_PREFIXES: usize = 8;

@@ -311,7 +311,7 @@ pub enum Problem {
     )]
     NoBurst(&'static str),
     /// Blocks of ports belong to addresses.
-    #[error("tells clients behind one address apart; write ratelimit.ipv4_prefix = 32 too")]
+    #[error("tells clients of a CGNAT apart; write ipv4_prefix = 32 and ipv4_port_prefixes too")]
     PortsOfNetworks,
     /// Two keys for one thing.
     #[error("and `{other}` have the same meaning; keep one of the two")]

@@ -216,7 +216,10 @@ fn every_numeric_bound_is_the_true_one() {
                 table_in(&mut written, "group").insert("strategy".into(), "round_robin".into());
                 // Blocks of ports are those of single addresses.
                 if row.key == "ipv4_port_bits" {
-                    table_in(&mut written, "ratelimit").insert("ipv4_prefix".into(), 32.into());
+                    let ratelimit = table_in(&mut written, "ratelimit");
+                    ratelimit.insert("ipv4_prefix".into(), 32.into());
+                    let prefixes = vec![toml::Value::from("192.0.2.0/24")];
+                    ratelimit.insert("ipv4_port_prefixes".into(), prefixes.into());
                 }
                 table_in(&mut written, section.name()).insert(row.key.clone(), number.into());
                 let answer = load(&written);
@@ -315,6 +318,7 @@ fn sources_that_use_settings() -> Vec<String> {
         include_str!("../src/cookies.rs"),
         include_str!("../src/discovery.rs"),
         include_str!("../src/token.rs"),
+        include_str!("../src/port_blocks.rs"),
     ];
     let mut sources = makers.map(str::to_owned).to_vec();
     while let Some(folder) = folders.pop() {

@@ -1,13 +1,16 @@
 //! Which connections are served when there are more than a listener has places for.
 //!
-//! A connection holds a place. When all places, or all places of one peer, are taken, a new connection takes that of
-//! the oldest one without a request. If there is none, it takes that of one that has been reading its answer for too
-//! long. So neither silent nor slow peers keep others out, however many they are.
+//! A connection holds a place, and places are shared by peer ([`pmdns_config::shares`]). When all are taken, the peer with most
+//! of them loses one to a peer with fewer: the oldest one without a request, or else one that has its answer. So no two
+//! peers keep a third out, however often they ask. Where no peer has more than another, and for the places of one peer, a new
+//! connection takes that of the oldest one without a request, or of one that has been reading its answer for too long.
 
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pmdns_config::shares::{ShareTable, Ticket};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -69,9 +72,9 @@ enum State {
 }
 
 #[derive(Debug)]
-struct HeldPlace<P, H> {
+struct HeldPlace<H> {
+    /// In order of arrival.
     number: u64,
-    peer: P,
     state: State,
     /// Dropping this ends the connection.
     _hold: H,
@@ -81,62 +84,92 @@ struct HeldPlace<P, H> {
 #[derive(Debug)]
 struct Admission<P, H> {
     bounds: Bounds,
-    /// In order of arrival.
-    places: Vec<HeldPlace<P, H>>,
+    places: ShareTable<P, HeldPlace<H>>,
     next: u64,
 }
 
 /// The result for a new connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Admitted {
-    /// It gets the free place of this number.
-    Free(u64),
+    /// It gets a free place.
+    Free(Ticket),
     /// It gets this place, and another connection has lost its own.
-    Instead(u64),
+    Instead(Ticket),
     /// There is no place for it.
     Refused,
 }
 
-impl<P: PartialEq, H> Admission<P, H> {
+impl<P: Copy + Eq + Hash, H> Admission<P, H> {
     fn new(bounds: Bounds) -> Self {
-        Self { bounds, places: Vec::new(), next: 0 }
+        Self { bounds, places: ShareTable::new(bounds.places), next: 0 }
     }
 
     /// Gives a connection of `peer` a place, if necessary that of another connection.
     fn admit(&mut self, peer: P, hold: H, now: Instant) -> Admitted {
-        let own = self.places.iter().filter(|place| place.peer == peer).count();
-        let is_over = own >= self.bounds.per_peer;
-        let is_full = self.places.len() >= self.bounds.places;
-        if is_over || is_full {
-            let among = |place: &HeldPlace<P, H>| !is_over || place.peer == peer;
-            let Some(index) = self.dispensable(now, among) else { return Admitted::Refused };
-            self.places.remove(index);
-        }
-        let number = self.next;
-        self.next += 1;
-        self.places.push(HeldPlace { number, peer, state: State::Asking, _hold: hold });
-        if is_over || is_full { Admitted::Instead(number) } else { Admitted::Free(number) }
-    }
-
-    /// The connection that loses its place first.
-    fn dispensable(&self, now: Instant, among: impl Fn(&HeldPlace<P, H>) -> bool) -> Option<usize> {
-        let first = |is_due: &dyn Fn(State) -> bool| {
-            self.places.iter().position(|place| among(place) && is_due(place.state))
+        let own = self.places.shares().held_by(peer);
+        let lost = if own >= self.bounds.per_peer {
+            Some(self.dispensable(self.places.of(peer), now))
+        } else if self.places.shares().is_full() {
+            Some(self.of_heaviest(peer).or_else(|| self.dispensable(self.places.iter(), now)))
+        } else {
+            None
         };
-        let grace = self.bounds.grace;
-        first(&|state| state == State::Asking).or_else(|| {
-            first(&|state| matches!(state, State::Reading(since) if now >= since + grace))
-        })
+        match lost {
+            None => {}
+            Some(None) => return Admitted::Refused,
+            Some(Some(loser)) => drop(self.places.leave(loser)),
+        }
+        let place = HeldPlace { number: self.next, state: State::Asking, _hold: hold };
+        self.next += 1;
+        match (self.places.enter(peer, place).result, lost) {
+            (Ok(ticket), None) => Admitted::Free(ticket),
+            (Ok(ticket), Some(_)) => Admitted::Instead(ticket),
+            (Err(_), _) => Admitted::Refused,
+        }
     }
 
-    fn note(&mut self, number: u64, state: State) {
-        if let Some(place) = self.places.iter_mut().find(|place| place.number == number) {
+    /// The connection that the peer with most places loses to `peer`, if it has more than that, and more than one: the
+    /// oldest one without a request, else of those that have an answer, else of all.
+    fn of_heaviest(&self, peer: P) -> Option<Ticket> {
+        if self.places.shares().heavier_than(peer)?.held < 2 {
+            return None;
+        }
+        let rank = |place: &HeldPlace<H>| match place.state {
+            State::Asking => 0,
+            State::Reading(_) => 1,
+            State::Waiting => 2,
+        };
+        let of_heaviest = self.places.of_heavier(peer);
+        of_heaviest.min_by_key(|(_, place)| (rank(place), place.number)).map(|(ticket, _)| ticket)
+    }
+
+    /// The oldest connection without a request, else that which has been reading its answer for too long.
+    fn dispensable<'p>(
+        &self,
+        among: impl Iterator<Item = (Ticket, &'p HeldPlace<H>)>,
+        now: Instant,
+    ) -> Option<Ticket>
+    where
+        H: 'p,
+    {
+        let rank = |place: &HeldPlace<H>| match place.state {
+            State::Asking => Some(0),
+            State::Reading(since) if now >= since + self.bounds.grace => Some(1),
+            State::Reading(_) | State::Waiting => None,
+        };
+        let dispensable = among
+            .filter_map(|(ticket, place)| rank(place).map(|rank| ((rank, place.number), ticket)));
+        dispensable.min_by_key(|(order, _)| *order).map(|(_, ticket)| ticket)
+    }
+
+    fn note(&mut self, ticket: Ticket, state: State) {
+        if let Some(place) = self.places.get(ticket) {
             place.state = state;
         }
     }
 
-    fn leave(&mut self, number: u64) {
-        self.places.retain(|place| place.number != number);
+    fn leave(&mut self, ticket: Ticket) {
+        drop(self.places.leave(ticket));
     }
 }
 
@@ -153,7 +186,7 @@ impl<P> Clone for Gate<P> {
     }
 }
 
-impl<P: PartialEq> Gate<P> {
+impl<P: Copy + Eq + Hash> Gate<P> {
     pub(crate) fn new(bounds: Bounds, counters: Arc<ConnectionCounters>) -> Self {
         Self { admission: Arc::new(Mutex::new(Admission::new(bounds))), counters }
     }
@@ -162,19 +195,19 @@ impl<P: PartialEq> Gate<P> {
     pub(crate) fn enter(&self, peer: P) -> Option<(Pass<P>, oneshot::Receiver<()>)> {
         let (hold, held) = oneshot::channel();
         let admitted = self.lock().admit(peer, hold, Instant::now());
-        let number = match admitted {
+        let ticket = match admitted {
             Admitted::Refused => {
                 self.refuse();
                 return None;
             }
-            Admitted::Instead(number) => {
+            Admitted::Instead(ticket) => {
                 count(&self.counters.evicted);
-                number
+                ticket
             }
-            Admitted::Free(number) => number,
+            Admitted::Free(ticket) => ticket,
         };
         count(&self.counters.accepted);
-        Some((Pass { gate: self.clone(), number }, held))
+        Some((Pass { gate: self.clone(), ticket }, held))
     }
 
     /// Counts a connection that is not served.
@@ -189,26 +222,26 @@ impl<P: PartialEq> Gate<P> {
 
 /// A place. Dropping it frees the place.
 #[derive(Debug)]
-pub(crate) struct Pass<P: PartialEq> {
+pub(crate) struct Pass<P: Copy + Eq + Hash> {
     gate: Gate<P>,
-    number: u64,
+    ticket: Ticket,
 }
 
-impl<P: PartialEq> Pass<P> {
+impl<P: Copy + Eq + Hash> Pass<P> {
     /// It has sent its request, and waits.
     pub(crate) fn waits(&self) {
-        self.gate.lock().note(self.number, State::Waiting);
+        self.gate.lock().note(self.ticket, State::Waiting);
     }
 
     /// It begins to read its answer.
     pub(crate) fn reads(&self) {
-        self.gate.lock().note(self.number, State::Reading(Instant::now()));
+        self.gate.lock().note(self.ticket, State::Reading(Instant::now()));
     }
 }
 
-impl<P: PartialEq> Drop for Pass<P> {
+impl<P: Copy + Eq + Hash> Drop for Pass<P> {
     fn drop(&mut self) {
-        self.gate.lock().leave(self.number);
+        self.gate.lock().leave(self.ticket);
     }
 }
 
@@ -226,19 +259,36 @@ mod tests {
         admission
     }
 
+    /// The connections that have places, by the order in which they came.
     fn numbers(admission: &Admission<char, ()>) -> Vec<u64> {
-        admission.places.iter().map(|place| place.number).collect()
+        let mut numbers: Vec<u64> =
+            admission.places.iter().map(|(_, place)| place.number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    fn ticket(admission: &Admission<char, ()>, number: u64) -> Ticket {
+        let mut places = admission.places.iter();
+        places.find(|(_, place)| place.number == number).unwrap().0
+    }
+
+    fn note(admission: &mut Admission<char, ()>, number: u64, state: State) {
+        admission.note(ticket(admission, number), state);
+    }
+
+    fn gets_anothers(admission: &mut Admission<char, ()>, peer: char, now: Instant) -> bool {
+        matches!(admission.admit(peer, (), now), Admitted::Instead(_))
     }
 
     #[test]
     fn audit_low_the_oldest_silent_connection_makes_place() {
         let now = Instant::now();
         let mut admission = full(now);
-        admission.note(0, State::Waiting);
-        assert_eq!(admission.admit('d', (), now), Admitted::Instead(4));
+        note(&mut admission, 0, State::Waiting);
+        assert!(gets_anothers(&mut admission, 'd', now));
         assert_eq!(numbers(&admission), [0, 2, 3, 4], "who waits for us stays");
-        for number in 5..10_000 {
-            assert_eq!(admission.admit('e', (), now), Admitted::Instead(number));
+        for _ in 5..10_000 {
+            assert!(gets_anothers(&mut admission, 'e', now));
             assert_eq!(numbers(&admission).len(), 4);
         }
     }
@@ -247,23 +297,43 @@ mod tests {
     fn audit_low_a_peer_has_its_own_bound() {
         let now = Instant::now();
         let mut admission = full(now);
-        admission.leave(3);
-        assert_eq!(admission.admit('a', (), now), Admitted::Instead(4));
+        admission.leave(ticket(&admission, 3));
+        assert!(gets_anothers(&mut admission, 'a', now));
         assert_eq!(numbers(&admission), [1, 2, 4], "it makes place for itself");
-        [1, 4].into_iter().for_each(|number| admission.note(number, State::Waiting));
+        [1, 4].into_iter().for_each(|number| note(&mut admission, number, State::Waiting));
         assert_eq!(admission.admit('a', (), now), Admitted::Refused, "though there is a place");
-        assert_eq!(admission.admit('d', (), now), Admitted::Free(5));
+        assert!(matches!(admission.admit('d', (), now), Admitted::Free(_)));
     }
 
     #[test]
     fn audit_low_who_does_not_read_makes_place_after_a_while() {
         let now = Instant::now();
         let mut admission = full(now);
-        (0..4).for_each(|number| admission.note(number, State::Reading(now)));
-        admission.note(0, State::Waiting);
-        assert_eq!(admission.admit('d', (), now), Admitted::Refused);
-        assert_eq!(admission.admit('d', (), now + BOUNDS.grace), Admitted::Instead(4));
-        assert_eq!(numbers(&admission), [0, 2, 3, 4]);
+        admission.leave(ticket(&admission, 1));
+        assert!(matches!(admission.admit('d', (), now), Admitted::Free(_)));
+        for number in [0, 2, 3, 4] {
+            note(&mut admission, number, State::Reading(now));
+        }
+        note(&mut admission, 0, State::Waiting);
+        assert_eq!(admission.admit('e', (), now), Admitted::Refused, "all have one place");
+        assert!(gets_anothers(&mut admission, 'e', now + BOUNDS.grace));
+        assert_eq!(numbers(&admission), [0, 3, 4, 5]);
+    }
+
+    #[test]
+    fn attack_d_two_peers_that_ask_again_and_again_leave_places_for_a_third() {
+        let now = Instant::now();
+        for state in [State::Reading(now), State::Waiting, State::Asking] {
+            let mut admission = Admission::new(BOUNDS);
+            for peer in ['a', 'a', 'b', 'b'] {
+                assert!(matches!(admission.admit(peer, (), now), Admitted::Free(_)));
+            }
+            (0..4).for_each(|number| note(&mut admission, number, state));
+            assert!(gets_anothers(&mut admission, 'c', now), "a newcomer always gets in");
+            assert_eq!(numbers(&admission), [1, 2, 3, 4]);
+            assert!(gets_anothers(&mut admission, 'd', now));
+            assert_eq!(numbers(&admission), [1, 3, 4, 5], "the other peer is the heaviest now");
+        }
     }
 
     #[test]

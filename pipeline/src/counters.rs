@@ -26,7 +26,13 @@ counters! {
         slow_path: counter,
         /// Frames for this host, but not for pmdns.
         exceptions: counter,
-        /// Exceptions that went to a TAP's thread: ARP, neighbour discovery, BFD, and BGP except new connections.
+        /// Exceptions that went to a TAP's thread: ARP, neighbour discovery and BFD over one hop.
+        kernel_link: counter,
+        /// Such exceptions dropped: more than `exceptions.link_per_second`, or than a client prefix's share of it.
+        kernel_link_limited: counter,
+        /// Such exceptions dropped because the ring to the TAP's thread was full.
+        kernel_link_full: counter,
+        /// Exceptions that went to a TAP's thread: BGP except new connections, and BFD over several hops, of known routers.
         kernel_control: counter,
         /// Such exceptions dropped: more than `exceptions.control_per_second`, or than a client prefix's share of it.
         kernel_control_limited: counter,
@@ -44,6 +50,8 @@ counters! {
         kernel_rest_limited: counter,
         /// Such exceptions dropped because the ring to the TAP's thread was full.
         kernel_rest_full: counter,
+        /// ICMP redirects behind a TAP, dropped: its routes are the operator's.
+        kernel_redirects: counter,
         /// Frames that the kernel sent by a TAP, to leave by its port.
         from_kernel: counter,
         /// Packets dropped by a stage, for any reason.

@@ -1,6 +1,7 @@
 //! A TCP listener, and the thread that serves the connections of one listener. [`admission`](crate::admission) gives them places.
 
 use std::future::Future;
+use std::hash::Hash;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl Service {
         serve: S,
     ) -> io::Result<Self>
     where
-        P: PartialEq + Send + 'static,
+        P: Copy + Eq + Hash + Send + 'static,
         S: FnOnce(Gate<P>) -> F + Send + 'static,
         F: Future<Output = ()>,
     {

@@ -1,11 +1,14 @@
 //! Clients over streams: their sockets, their port, and the threads that serve them.
 
 use std::io;
+use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Nic, Queues};
+use pmdns_stages::acl::Allowed;
+use pmdns_streams::access::{AccessList, MayAsk};
 use pmdns_streams::counters::{AllCounters, StreamReport};
 use pmdns_streams::driver::{self, Port};
 use pmdns_streams::encrypted::Encryption;
@@ -59,6 +62,12 @@ pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
     Ok(Some((Listeners::bind(settings)?, Encryption::load(settings)?)))
 }
 
+/// Who may connect by the access lists of `config`.
+pub fn may_ask(config: &Config) -> Arc<MayAsk> {
+    let allowed = Allowed::new(config);
+    Arc::new(move |client| allowed.has(client))
+}
+
 /// The certificate that clients get, if any transport is encrypted.
 pub fn certificate(entry: Option<&Entry>) -> Option<Certificate> {
     entry?.1.as_ref().map(|encryption| encryption.certificate().clone())
@@ -79,8 +88,15 @@ impl OpenStreams {
         let idle_time = IdleTime::default();
         let engine = EngineStreams { pool, idle_time: idle_time.clone() };
         let counted = counters.clone();
-        let parts = ServerParts { listeners, ends, counters: counted, idle_time, encryption };
+        let access = AccessList::new(may_ask(config));
+        let parts =
+            ServerParts { listeners, ends, counters: counted, idle_time, encryption, access };
         Ok(((Box::new(nic), queues, engine), Self { parts, counters }))
+    }
+
+    /// Who may connect, for reloads.
+    pub fn access(&self) -> AccessList {
+        self.parts.access.clone()
     }
 
     /// Starts to serve. Threads are pinned to the CPUs that the config names, else to `spare` ones.

@@ -10,6 +10,7 @@ use pmdns_config::limits::{MAX_LIMIT_SECONDS, MAX_ZONE_LIMITS, MAX_ZONE_RATE};
 use pmdns_config::{LimitAnswer, wire_name};
 use pmdns_control::hitters::{LimitRow, Limits};
 use pmdns_control::{Call, LimitOrder, Refusal, Reply};
+use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
 
 use crate::rules::{Lender, RulesInbox, lend};
@@ -57,6 +58,8 @@ struct Made {
 pub struct ZoneLimiter {
     lender: LimitsLender,
     answer: LimitAnswer,
+    /// Clients that count as one.
+    prefixes: ClientPrefixes,
     ticks_per_second: u64,
     made: Vec<Made>,
     /// Whether cores have others.
@@ -69,9 +72,14 @@ type Refused = (Refusal, String);
 
 impl ZoneLimiter {
     /// Without limits. Clients over one will get `answer`.
-    pub fn new(lender: LimitsLender, answer: LimitAnswer, ticks_per_second: u64) -> Self {
+    pub fn new(
+        lender: LimitsLender,
+        answer: LimitAnswer,
+        prefixes: ClientPrefixes,
+        ticks_per_second: u64,
+    ) -> Self {
         let (made, is_changed, refused_before) = Default::default();
-        Self { lender, answer, ticks_per_second, made, is_changed, refused_before }
+        Self { lender, answer, prefixes, ticks_per_second, made, is_changed, refused_before }
     }
 
     /// Answers a call about limits.
@@ -164,7 +172,7 @@ impl ZoneLimiter {
             return;
         }
         let limits = self.made.iter().map(|made| Arc::clone(&made.limit)).collect();
-        self.lender.lend(&Arc::new(ZoneLimits::new(limits, self.answer)));
+        self.lender.lend(&Arc::new(ZoneLimits::new(limits, self.answer, self.prefixes)));
         self.is_changed = false;
     }
 
@@ -198,7 +206,15 @@ fn wrong(why: String) -> Refused {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_stages::wire::name::Seed;
+
     use super::*;
+
+    fn limiter(lender: LimitsLender) -> ZoneLimiter {
+        let settings = pmdns_config::RateLimit::default();
+        let prefixes = ClientPrefixes::new(&settings, Seed::new([3; 16]));
+        ZoneLimiter::new(lender, LimitAnswer::Drop, prefixes, 1000)
+    }
 
     fn order(zone: &str, rate: u32, seconds: Option<u32>) -> LimitOrder {
         LimitOrder { zone: zone.to_owned(), rate, seconds }
@@ -207,7 +223,7 @@ mod tests {
     #[test]
     fn limits_come_to_the_cores_and_end_in_time() {
         let (lender, mut cores) = LimitsLender::new(2);
-        let mut limiter = ZoneLimiter::new(lender, LimitAnswer::Drop, 1000);
+        let mut limiter = limiter(lender);
         let start = Instant::now();
         let mut taken = || {
             let mut taken = 0;
@@ -238,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_bounds_is_refused() {
-        let mut limiter = ZoneLimiter::new(LimitsLender::new(1).0, LimitAnswer::Drop, 1000);
+        let mut limiter = limiter(LimitsLender::new(1).0);
         let now = Instant::now();
         let mut limit =
             |zone: &str, rate, seconds| limiter.limit(&order(zone, rate, seconds), "test", now);
@@ -261,7 +277,7 @@ mod tests {
 
     #[test]
     fn floods_leave_room_for_limits_of_operators_and_replace_none() {
-        let mut limiter = ZoneLimiter::new(LimitsLender::new(1).0, LimitAnswer::Drop, 1000);
+        let mut limiter = limiter(LimitsLender::new(1).0);
         let now = Instant::now();
         limiter.limit(&order("zone0.example", 7, None), "test", now).unwrap();
         let mut flood = |number: usize| {

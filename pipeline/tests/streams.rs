@@ -32,7 +32,7 @@ fn poll(pending: Pending) -> Option<Answer> {
 
 /// What a client over a stream gets, if it gets anything at once.
 fn ask_by(rig: &mut Rig, transport: Transport, from: &str, query: &Query) -> Option<Answer> {
-    let pending = rig.ends[0].door.ask(client(from), transport, &query.message()).ok()?;
+    let pending = rig.ends[0].door.ask(client(from), transport, &query.message());
     rig.settle();
     rig.ends[0].collector.collect();
     poll(pending)
@@ -209,7 +209,7 @@ fn a_stream_learns_at_once_that_the_line_drops_its_query() {
         ];
         for (number, (from, message)) in dropped.iter().enumerate() {
             let asked = rig.ends[0].door.ask(client(from), Transport::Tcp, message);
-            let mut pending = pin!(asked.expect("there is room"));
+            let mut pending = pin!(asked);
             rig.settle();
             rig.ends[0].collector.collect();
             let told = pending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -224,7 +224,7 @@ fn a_stream_learns_at_once_that_the_line_drops_its_query() {
 fn the_header_of_a_query_that_is_too_long_gets_formerr() {
     let mut rig = Rig::new(&config(STREAMS));
     let header = &query("long.example. A").message()[..12];
-    let pending = rig.ends[0].door.ask(client("10.77.0.1"), Transport::Tcp, header).unwrap();
+    let pending = rig.ends[0].door.ask(client("10.77.0.1"), Transport::Tcp, header);
     rig.settle();
     rig.ends[0].collector.collect();
     let answer = poll(pending).expect("an answer");
@@ -237,7 +237,7 @@ fn a_miss_is_answered_by_the_pool_of_streams() {
     let mut rig = Rig::new(&config(STREAMS));
     let miss = query("miss.example. A");
     let door = rig.ends[0].door.clone();
-    let pending = door.ask(client("[fd77::9]"), Transport::Tcp, &miss.message()).unwrap();
+    let pending = door.ask(client("[fd77::9]"), Transport::Tcp, &miss.message());
     rig.settle();
     let taken = rig.slow_path[0].inlets.misses[0].pop().expect("a miss");
     assert!(taken.is_from_stream() && taken.port() == 1);
@@ -247,16 +247,30 @@ fn a_miss_is_answered_by_the_pool_of_streams() {
 }
 
 #[test]
-fn one_prefix_does_not_take_all_places_and_late_answers_find_nobody() {
+fn attack_o_the_line_says_of_a_query_over_quic_that_it_has_the_keepalive_option() {
+    let mut rig = Rig::new(&config(STREAMS));
+    rig.learn(&query("hit.example. A"), &[(0, 1, 60, vec![192, 0, 2, 7])]);
+    let plain = query("hit.example. A").edns(1232, false);
+    let with = plain.clone().option(PADDING, &[0; 3]).option(KEEPALIVE, &[]);
+    for (query, has) in [(&plain, false), (&with, true)] {
+        let answer = ask_by(&mut rig, Transport::Quic, "10.77.0.1", query).expect("an answer");
+        assert_eq!(answer.has_keepalive(), has);
+    }
+    check(&rig);
+}
+
+#[test]
+fn attack_b_a_newcomer_gets_a_place_and_late_answers_find_nobody() {
     let mut rig = Rig::new(&config(STREAMS));
     let miss = query("miss.example. A").message();
     let door = rig.ends[0].door.clone();
-    let ask = |from: &str| door.ask(client(from), Transport::Tcp, &miss).ok();
-    let held: Vec<_> = (0..64).filter_map(|_| ask("10.77.0.1")).collect();
-    assert_eq!(held.len(), 16, "a quarter of the places");
-    assert!(ask("10.78.0.1").is_some());
-    drop(held);
-    assert!(ask("10.77.0.1").is_some());
+    let ask = |from: &str| door.ask(client(from), Transport::Tcp, &miss);
+    let mut held: Vec<_> = (0..64).map(|_| ask("10.77.0.1")).collect();
+    let newcomer = ask("10.78.0.1");
+    let refused = poll(held.remove(0)).expect("the oldest makes place");
+    assert_eq!((rcode(&refused), refused[12..].len()), (2, miss[12..].len()));
+    assert!(held.into_iter().all(|pending| poll(pending).is_none()));
+    drop(newcomer);
     rig.settle();
     rig.ends[0].collector.collect();
     check(&rig);

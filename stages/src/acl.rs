@@ -6,6 +6,7 @@
 //!
 //! The client table may have a view for a client as well. It stands before the views of the configuration.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use pmdns_config::limits::MAX_VIEWS;
@@ -110,6 +111,25 @@ impl Dropped {
     }
 }
 
+/// Which clients may ask. Who connects is judged by it before anything of the connection is read; [`Acl`] allows the same.
+#[derive(Clone, Debug)]
+pub struct Allowed(Clients<bool>);
+
+impl Allowed {
+    /// The clients that the access list of `config` allows.
+    pub fn new(config: &Config) -> Self {
+        Self(accesses(&config.acl, |access| access == Access::Allow))
+    }
+
+    /// Whether the client with this address is one of them.
+    pub fn has(&self, client: IpAddr) -> bool {
+        match client {
+            IpAddr::V4(v4) => self.0.find(&v4.octets()),
+            IpAddr::V6(v6) => self.0.find(&v6.octets()),
+        }
+    }
+}
+
 /// The access of every client, by the access lists. A prefix that stands in several lists is refused rather than allowed,
 /// and dropped rather than refused.
 fn accesses<V: Copy + PartialEq>(
@@ -164,8 +184,6 @@ impl Stage for Acl {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use pmdns_config::View;
 
     use super::*;
@@ -187,6 +205,35 @@ mod tests {
             drop: prefixes(drop),
         };
         stage(&Config { acl, ..Config::default() })
+    }
+
+    #[test]
+    fn who_may_connect_is_who_may_ask() {
+        let prefixes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let acl = pmdns_config::Acl {
+            default: Access::Refuse,
+            allow: prefixes(&["10.0.0.0/8", "fd00::/8"]),
+            refuse: prefixes(&["10.1.0.0/16"]),
+            drop: prefixes(&["10.2.0.0/16"]),
+        };
+        let config = Config { acl, ..Config::default() };
+        let (allowed, acl) = (Allowed::new(&config), stage(&config));
+        for (client, may) in [
+            ("10.0.0.1", true),
+            ("10.1.0.1", false),
+            ("10.2.0.1", false),
+            ("192.0.2.1", false),
+            ("fd00::1", true),
+            ("2001:db8::1", false),
+        ] {
+            let client: IpAddr = client.parse().unwrap();
+            let octets = match client {
+                IpAddr::V4(v4) => v4.octets().to_vec(),
+                IpAddr::V6(v6) => v6.octets().to_vec(),
+            };
+            assert_eq!(allowed.has(client), may, "{client}");
+            assert_eq!(acl.find(&octets).0 == Access::Allow, may, "{client}");
+        }
     }
 
     /// The packet as parse would hand it on.

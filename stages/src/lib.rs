@@ -24,6 +24,7 @@ pub mod cookie;
 pub mod datagram;
 pub mod encode;
 pub mod exceptions;
+pub mod fair_rate;
 pub mod fixed;
 pub mod lookup;
 mod lpm;

@@ -1,6 +1,7 @@
 //! Limits on zones: how many misses a second go to the slow path for names of a zone. Cached answers are not limited.
 //!
 //! All data cores share the limits. A core that finds a zone's limit used up writes nothing but a counter of that limit.
+//! Client prefixes share a zone's limit ([`FairRate`]), so a flood from few of them is limited, and others are not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,28 +9,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pmdns_config::LimitAnswer;
 
 use crate::answer::Answer;
+use crate::fair_rate::FairRate;
 use crate::packet::{Packet, Tick};
+use crate::ratelimit::ClientPrefixes;
 use crate::step::{Reason, Step};
 use crate::wire::dns::Rcode;
 use crate::wire::edns::ExtendedError;
 use crate::wire::name::{equal, suffixes};
 
 /// The most misses at once: those of a second, divided by this.
-const BURST: u64 = 10;
-/// How often a core tries again when other cores take misses at the same time. Then it has none.
-const TRIES: usize = 4;
+const BURST: u32 = 10;
+/// Cells in which the client prefixes of one zone are counted.
+const CELLS: usize = 2048;
 
-/// The limit of a zone: a virtual clock that each miss moves on (GCRA).
+/// The limit of a zone.
 #[derive(Debug)]
 pub struct ZoneLimit {
     /// The zone in wire format.
     zone: Box<[u8]>,
-    /// Ticks that a miss takes; `None`: none may pass.
-    interval: Option<Tick>,
-    /// How far the clock may be ahead.
-    ahead: Tick,
-    /// Until when misses have taken their time.
-    taken: AtomicU64,
+    /// `None`: none may pass.
+    rate: Option<FairRate>,
     passed: AtomicU64,
     refused: AtomicU64,
 }
@@ -37,32 +36,14 @@ pub struct ZoneLimit {
 impl ZoneLimit {
     /// So many misses a second for a zone.
     pub fn new(zone: &[u8], rate: u32, ticks_per_second: u64) -> Self {
-        let interval = ticks_per_second.checked_div(rate.into()).map(|ticks| ticks.max(1));
-        let ahead = ticks_per_second / BURST;
-        let (taken, passed, refused) = Default::default();
-        Self { zone: zone.into(), interval, ahead, taken, passed, refused }
+        let rate = FairRate::new(rate, rate.div_ceil(BURST), ticks_per_second, CELLS);
+        let (passed, refused) = Default::default();
+        Self { zone: zone.into(), rate, passed, refused }
     }
 
     /// Misses that went to the slow path, and misses that did not.
     pub fn counts(&self) -> (u64, u64) {
         (self.passed.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
-    }
-
-    fn admits(&self, now: Tick) -> bool {
-        let Some(interval) = self.interval else { return false };
-        let mut taken = self.taken.load(Ordering::Relaxed);
-        for _ in 0..TRIES {
-            if taken > now + self.ahead {
-                return false;
-            }
-            let next = taken.max(now) + interval;
-            let (set, read) = (Ordering::Relaxed, Ordering::Relaxed);
-            match self.taken.compare_exchange_weak(taken, next, set, read) {
-                Ok(_) => return true,
-                Err(other) => taken = other,
-            }
-        }
-        false
     }
 }
 
@@ -71,15 +52,16 @@ impl ZoneLimit {
 pub struct ZoneLimits {
     limits: Vec<Arc<ZoneLimit>>,
     answer: LimitAnswer,
+    prefixes: Option<ClientPrefixes>,
     /// Labels of the longest zone, the root among them.
     labels: usize,
 }
 
 impl ZoneLimits {
-    /// These limits. Clients over one get `answer`.
-    pub fn new(limits: Vec<Arc<ZoneLimit>>, answer: LimitAnswer) -> Self {
+    /// These limits, which clients share by their `prefixes`. Those over one get `answer`.
+    pub fn new(limits: Vec<Arc<ZoneLimit>>, answer: LimitAnswer, prefixes: ClientPrefixes) -> Self {
         let labels = limits.iter().map(|limit| suffixes(&limit.zone).count()).max().unwrap_or(0);
-        Self { limits, answer, labels }
+        Self { limits, answer, prefixes: Some(prefixes), labels }
     }
 
     /// Whether no zone has one.
@@ -92,7 +74,8 @@ impl ZoneLimits {
     #[cold]
     pub(crate) fn judge(&self, packet: &mut Packet, now: Tick) -> Step {
         let Some(limit) = self.limit_of(packet.query().name()) else { return Step::SLOW_PATH };
-        if limit.admits(now) {
+        let prefix = self.prefixes.map_or(0, |prefixes| prefixes.hash(packet));
+        if limit.rate.as_ref().is_some_and(|rate| rate.take(prefix, now)) {
             limit.passed.fetch_add(1, Ordering::Relaxed);
             return Step::SLOW_PATH;
         }
@@ -122,20 +105,28 @@ mod tests {
     use pmdns_config::narrow::to_u8;
 
     use super::*;
-    use crate::testing::{name_of, query};
+    use crate::testing::{Query, name_of, query};
     use crate::wire::ip::ETHERNET_LEN;
+    use crate::wire::name::Seed;
 
     const ZONE: &[u8] = b"\x06victim\x04test\0";
     const TICKS: u64 = 1000;
 
     fn limits(rates: &[(&[u8], u32)], answer: LimitAnswer) -> ZoneLimits {
         let limit = |(zone, rate): &(&[u8], u32)| Arc::new(ZoneLimit::new(zone, *rate, TICKS));
-        ZoneLimits::new(rates.iter().map(limit).collect(), answer)
+        let settings = pmdns_config::RateLimit::default();
+        let prefixes = ClientPrefixes::new(&settings, Seed::new([3; 16]));
+        ZoneLimits::new(rates.iter().map(limit).collect(), answer, prefixes)
     }
 
     /// A query as parse would hand it on.
     fn miss(text: &str) -> Packet {
-        let mut packet = query(text).packet();
+        miss_from(text, 1)
+    }
+
+    /// The same from a network.
+    fn miss_from(text: &str, network: u8) -> Packet {
+        let mut packet = Query { source: vec![10, network, 0, 1], ..query(text) }.packet();
         let name = text.split(' ').next().unwrap();
         packet.layout.l3 = ETHERNET_LEN as u8;
         packet.layout.l4 = ETHERNET_LEN as u8 + 20;
@@ -155,12 +146,33 @@ mod tests {
         assert_eq!(passed(&limits, "x1.VICTIM.test. A", 0, 50), 11, "a tenth of a second's");
         let later: usize =
             (1..=1000).map(|now| passed(&limits, "x2.a.victim.test. A", now, 3)).sum();
-        assert_eq!(later, 100);
+        assert!((85..=100).contains(&later), "{later}");
         assert_eq!(passed(&limits, "victim.test. A", 1000, 5), 0, "the zone itself too");
         for other in ["xvictim.test. A", "test. A", "victim.test.example. A"] {
             assert_eq!(passed(&limits, other, 1000, 50), 50, "{other}");
         }
-        assert_eq!(limits.limits[0].counts(), (111, 39 + 3000 - 100 + 5));
+        let later = later as u64;
+        assert_eq!(limits.limits[0].counts(), (11 + later, 39 + 3000 - later + 5));
+    }
+
+    #[test]
+    fn attack_j_one_network_that_floods_a_zone_has_it_limited_for_itself_alone() {
+        let limits = limits(&[(ZONE, 100)], LimitAnswer::Servfail);
+        let ask = |network, now| {
+            limits.judge(&mut miss_from("x.victim.test. A", network), now) == Step::SLOW_PATH
+        };
+        let mut passed = [0; 2];
+        for now in 0..4000 {
+            for _ in 0..3 {
+                passed[0] += usize::from(ask(1, now));
+            }
+            // Eight misses a second of another.
+            if now % 125 == 7 {
+                passed[1] += usize::from(ask(2, now));
+            }
+        }
+        assert_eq!(passed[1], 32, "none of the others is refused");
+        assert!((300..=420).contains(&passed[0]), "{passed:?}");
     }
 
     #[test]

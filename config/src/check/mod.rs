@@ -28,9 +28,9 @@ use self::rules::{
 };
 use crate::limits::{
     MAX_BATCH, MAX_CACHE, MAX_FRAMES, MAX_HIT_RATE, MAX_NUMA_NODE, MAX_PORT_BITS,
-    MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING, MAX_SNAPSHOT_SECONDS, MAX_SOCKET_PATH,
-    MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS, MIN_CACHE, MIN_FRAMES, MIN_RATE_TABLE,
-    MIN_RING, MIN_SNAPSHOT_SECONDS,
+    MAX_PORT_PREFIXES, MAX_PREFETCH_RATE, MAX_RATE_TABLE, MAX_RING, MAX_SNAPSHOT_SECONDS,
+    MAX_SOCKET_PATH, MAX_STALE_SECONDS, MAX_TIMEOUT_MS, MAX_TTL, MAX_WORKERS, MIN_CACHE,
+    MIN_FRAMES, MIN_RATE_TABLE, MIN_RING, MIN_SNAPSHOT_SECONDS,
 };
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
@@ -240,8 +240,17 @@ fn ratelimit(limit: &RateLimit, found: &mut Mistakes) {
     found.note(in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32));
     found.note(in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128));
     found.note(in_range("ratelimit.ipv4_port_bits", limit.ipv4_port_bits, 0, MAX_PORT_BITS));
-    if limit.ipv4_port_bits > 0 && limit.ipv4_prefix != 32 {
+    let prefixes = &limit.ipv4_port_prefixes;
+    if limit.ipv4_port_bits > 0 && (limit.ipv4_prefix != 32 || prefixes.is_empty()) {
         found.note(broken("ratelimit.ipv4_port_bits", Problem::PortsOfNetworks));
+    }
+    let key = "ratelimit.ipv4_port_prefixes";
+    found.note(at_most(key, "prefixes", prefixes.len(), MAX_PORT_PREFIXES));
+    for (index, prefix) in prefixes.iter().enumerate().filter(|(_, it)| it.network.is_ipv6()) {
+        found.note(broken(
+            format!("{key}[{index}]"),
+            Problem::PrefixFamily { prefix: *prefix, family: "IPv4" },
+        ));
     }
     found.note(power_of_two("ratelimit.table", limit.table, MIN_RATE_TABLE, MAX_RATE_TABLE));
 }

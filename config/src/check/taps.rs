@@ -31,6 +31,7 @@ pub(super) fn check_ports(ports: &[Port], found: &mut Mistakes) {
 
 pub(super) fn check_rates(rates: &Exceptions, found: &mut Mistakes) {
     for (key, rate) in [
+        ("link_per_second", rates.link_per_second),
         ("control_per_second", rates.control_per_second),
         ("streams_per_second", rates.streams_per_second),
         ("rest_per_second", rates.rest_per_second),

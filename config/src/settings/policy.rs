@@ -97,6 +97,8 @@ pub struct RateLimit {
     pub ipv6_prefix: u8,
     /// Leading bits of the source port that tell IPv4 clients apart.
     pub ipv4_port_bits: u8,
+    /// Prefixes of the addresses of CGNATs, behind which they do.
+    pub ipv4_port_prefixes: Vec<Prefix>,
     /// Every `slip`-th query over the limit gets an empty answer with TC=1 instead of nothing; 0: none.
     pub slip: u32,
     /// Clients with a right cookie (RFC 7873) are not limited: their address cannot be forged.
@@ -125,6 +127,7 @@ impl Default for RateLimit {
             ipv4_prefix: 24,
             ipv6_prefix: 56,
             ipv4_port_bits: 0,
+            ipv4_port_prefixes: Vec::new(),
             slip: 2,
             exempt_valid_cookies: true,
             table: 65_536,

@@ -154,7 +154,9 @@ impl Default for Frames {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Exceptions {
-    /// ARP, neighbour discovery, BGP and BFD that one core passes from one port to its TAP in a second; 0: no limit.
+    /// ARP, neighbour discovery and BFD over one hop that one core passes from one port to its TAP in a second; 0: no limit.
+    pub link_per_second: u32,
+    /// The same of BGP except new connections, and BFD over several hops, of known routers.
     pub control_per_second: u32,
     /// The same of DNS over streams: TCP to the ports 53, 443 and 853, UDP to 443 and 853.
     pub streams_per_second: u32,
@@ -164,7 +166,12 @@ pub struct Exceptions {
 
 impl Default for Exceptions {
     fn default() -> Self {
-        Self { control_per_second: 10_000, streams_per_second: 50_000, rest_per_second: 10_000 }
+        Self {
+            link_per_second: 10_000,
+            control_per_second: 10_000,
+            streams_per_second: 50_000,
+            rest_per_second: 10_000,
+        }
     }
 }
 

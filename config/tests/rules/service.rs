@@ -249,9 +249,15 @@ fn the_rate_limit() {
     refuses_in(header, "ipv4_prefix = 33", "ratelimit.ipv4_prefix", &["allowed: 0 to 32"]);
     accepts("[ratelimit]\n", "[ratelimit]\nipv4_prefix = 0\nipv6_prefix = 0\n");
     refuses_in(header, "ipv6_prefix = 129", "ratelimit.ipv6_prefix", &["allowed: 0 to 128"]);
-    accepts("[ratelimit]\n", "[ratelimit]\nipv4_prefix = 32\nipv4_port_bits = 8\n");
+    let listed = "ipv4_port_prefixes = [\"192.0.2.0/24\"]\n";
+    let ports = format!("[ratelimit]\nipv4_prefix = 32\nipv4_port_bits = 8\n{listed}");
+    accepts("[ratelimit]\n", &ports);
     refuses_in(header, "ipv4_port_bits = 9", "ratelimit.ipv4_port_bits", &["allowed: 0 to 8"]);
     refuses_in(header, "ipv4_port_bits = 4", "ratelimit.ipv4_port_bits", &["ipv4_prefix = 32"]);
+    let unlisted = "ipv4_prefix = 32\nipv4_port_bits = 4";
+    refuses_in(header, unlisted, "ratelimit.ipv4_port_bits", &["ipv4_port_prefixes too"]);
+    let of_ipv6 = "ipv4_port_prefixes = [\"2001:db8::/32\"]";
+    refuses_in(header, of_ipv6, "ratelimit.ipv4_port_prefixes[0]", &["write an IPv4 prefix"]);
     refuses_in(header, "table = 1000", "ratelimit.table", &["so write 1024"]);
     refuses_in(header, "table = 8", "ratelimit.table", &["allowed: 16 to 16777216"]);
 }

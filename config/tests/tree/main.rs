@@ -10,4 +10,5 @@ mod markdown;
 mod opens;
 mod package;
 mod paths;
+mod shared;
 mod tidy;

@@ -17,6 +17,7 @@ use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
 use pmdns_control::{Refusal, Reply};
 use pmdns_stages::policy::Digest;
 use pmdns_stages::wire::name::Seed;
+use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
 use super::metrics::server::MetricsListener;
@@ -26,15 +27,13 @@ use crate::lists;
 use crate::overlay::{Change, Changed, Overlay};
 use crate::rules::{BuildError, RulesPublisher};
 use crate::runtime::Runtime;
+use crate::streams::may_ask;
 use news::News;
 pub use reading::Written;
-use reading::{Fresh, Read, Source, read};
+use reading::{Fresh, Read, Source, read, restart_for};
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
-
-/// The most keys that are named when a restart is needed for them.
-const MAX_SHOWN: usize = 10;
 
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +102,8 @@ pub struct Reloader {
     metrics: Option<Option<MetricsListener>>,
     /// The certificate of encrypted clients, whose files an operator's reload reads as well.
     certificate: Option<Certificate>,
+    /// Who may connect over streams.
+    access: Option<AccessList>,
     /// Where the file of clients goes that an operator's reload reads, if there is a client table.
     clients: Option<ClientFiles>,
     /// The version of what is said of names at run time: as it was lent last, and as every thread has it.
@@ -140,6 +141,7 @@ impl Reloader {
             publisher,
             metrics: None,
             certificate: None,
+            access: None,
             clients: None,
             lent_version: 0,
             version: 0,
@@ -150,6 +152,11 @@ impl Reloader {
             next_askers: Vec::new(),
             news: News::default(),
         }
+    }
+
+    /// Has reloads change who may connect over streams.
+    pub fn set_access(&mut self, access: Option<AccessList>) {
+        self.access = access;
     }
 
     /// The same, which reads the files of this certificate as well when an operator requests a reload.
@@ -360,6 +367,9 @@ impl Reloader {
                     tracing::warn!("{warning}");
                 }
                 self.publisher.lend(*fresh);
+                if let Some(access) = &self.access {
+                    access.set(may_ask(&self.latest));
+                }
                 // What was said at run time of names knows views by their numbers.
                 self.lent_version = 0;
                 let rest = restart_for(&self.first.fixed.changed(&written.fixed));
@@ -400,16 +410,6 @@ impl Reloader {
 
     fn tell(&mut self, text: &str) {
         self.askers.drain(..).for_each(|client| client.answer(text));
-    }
-}
-
-/// The message about changed keys that need a restart.
-fn restart_for(changed: &[String]) -> String {
-    let (shown, others) = changed.split_at(changed.len().min(MAX_SHOWN));
-    match (shown.is_empty(), others.len()) {
-        (true, _) => String::new(),
-        (false, 0) => format!("; restart for {}", shown.join(", ")),
-        (false, more) => format!("; restart for {} and {more} more", shown.join(", ")),
     }
 }
 

@@ -10,6 +10,7 @@ use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{FramePool, PortFacts};
 use pmdns_stages::cache::{Cache, Retention, Writer};
 use pmdns_stages::client_table::{ClientTable, ClientTableWriter};
+use pmdns_stages::exceptions::Peers;
 use pmdns_stages::policy::{Digest, Ruleset};
 use pmdns_stages::wire::name::Seed;
 
@@ -80,6 +81,7 @@ impl Foundations {
         let (rules, inboxes) = publisher(topology, &ruleset, cookies, &gauges, seed);
         gauges.names = rules.names();
         gauges.names.set_lists(ListNames::of(config).read(&digest));
+        let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
         let shared = Shared {
             config: Arc::new(config.clone()),
             ports: Arc::clone(&asking.ports),
@@ -88,6 +90,7 @@ impl Foundations {
             gauges,
             stream_pool: streams.map(|streams| (to_u8(config.ports.len()), streams.pool)),
             news: config.ports.iter().map(|_| PortNews::default()).collect(),
+            peers: Arc::new(Peers::new(gateways, seed)),
             stop: Arc::new(AtomicBool::new(false)),
         };
         Ok(Self { shared, asking, writers, arena, rules, inboxes, digest, clients })

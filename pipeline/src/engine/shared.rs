@@ -10,7 +10,7 @@ use pmdns_nics::{FramePool, Queues};
 use pmdns_resolver::Roster;
 use pmdns_stages::Packet;
 use pmdns_stages::cache::{Cache, Lifetimes, Writer};
-use pmdns_stages::exceptions::ClassLimit;
+use pmdns_stages::exceptions::{ClassLimit, Peers};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::ratelimit::ClientPrefixes;
 
@@ -39,6 +39,7 @@ pub(super) struct Shared {
     pub(super) gauges: Gauges,
     pub(super) stream_pool: Option<(u8, FramePool)>,
     pub(super) news: AllPortNews,
+    pub(super) peers: Arc<Peers>,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -109,6 +110,7 @@ impl Shared {
             frames: rings.frames,
             pool: self.gauges.pool.clone(),
             partial_checksums: self.ports[rings.port].partial_checksums,
+            peers: Arc::clone(&self.peers),
             news: Arc::clone(&self.news),
             counters: Arc::clone(counters),
             stop: Arc::clone(&self.stop),
@@ -124,7 +126,8 @@ impl Shared {
             PortOutlet { port, classes: rings.into_iter().zip(limits).collect() }
         });
         let pool = self.gauges.pool.clone();
-        KernelOutlets::new(outlets.collect(), Arc::clone(&self.ports), pool)
+        let (ports, peers) = (Arc::clone(&self.ports), Arc::clone(&self.peers));
+        KernelOutlets::new(outlets.collect(), ports, peers, pool)
     }
 
     /// The data cores' work, in the order of the topology.

@@ -18,11 +18,19 @@ const ANYCAST_MTU: u32 = 1500;
 /// Settings of the interface (ip-sysctl.rst): the family, the name, the value.
 ///
 /// Strict filters of sources would drop what comes by another port than its answer leaves by. ARP asks in the name of an
-/// address that the neighbor stage answers for. Addresses are the configured ones and no others.
-const SETTINGS: [(&str, &str, &str); 5] = [
+/// address that the neighbor stage answers for. Addresses are the configured ones and no others. Routes are the operator's: no
+/// packet names a better router, or the way that its answer takes.
+const SETTINGS: [(&str, &str, &str); 12] = [
     ("ipv4", "rp_filter", "2"),
     ("ipv4", "arp_announce", "2"),
+    ("ipv4", "accept_redirects", "0"),
+    ("ipv4", "secure_redirects", "0"),
+    ("ipv4", "send_redirects", "0"),
+    ("ipv4", "shared_media", "0"),
+    ("ipv4", "accept_source_route", "0"),
     ("ipv6", "accept_ra", "0"),
+    ("ipv6", "accept_redirects", "0"),
+    ("ipv6", "accept_source_route", "0"),
     ("ipv6", "autoconf", "0"),
     ("ipv6", "addr_gen_mode", "1"),
 ];
@@ -185,4 +193,45 @@ fn messages(port: &Port, facts: &PortFacts, index: u32) -> Vec<(Message, String,
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What guides to hardening demand of each interface (CIS Debian Linux 12 Benchmark 3.3, ANSSI-BP-028 R12), and where we
+    /// differ, with the reason.
+    const DEMANDED: [(&str, &str, &str, Option<&str>); 13] = [
+        ("ipv4", "accept_redirects", "0", None),
+        ("ipv4", "secure_redirects", "0", None),
+        ("ipv4", "send_redirects", "0", None),
+        ("ipv4", "accept_source_route", "0", None),
+        ("ipv4", "shared_media", "0", None),
+        ("ipv4", "arp_announce", "2", None),
+        ("ipv4", "rp_filter", "1", Some("answers may leave by another port, so 2")),
+        ("ipv4", "log_martians", "1", Some("a flood would fill the log; the ports count")),
+        (
+            "ipv4",
+            "arp_ignore",
+            "1",
+            Some("the neighbor stage answers, and the kernel gets no requests"),
+        ),
+        ("ipv6", "accept_ra", "0", None),
+        ("ipv6", "accept_redirects", "0", None),
+        ("ipv6", "accept_source_route", "0", None),
+        ("ipv6", "autoconf", "0", None),
+    ];
+
+    #[test]
+    fn attack_f_the_interface_has_what_guides_to_hardening_demand() {
+        for (family, name, value, reason) in DEMANDED {
+            let ours = SETTINGS.iter().find(|ours| (ours.0, ours.1) == (family, name));
+            let is_as_demanded = ours.is_some_and(|ours| ours.2 == value);
+            assert_ne!(is_as_demanded, reason.is_some(), "{family} {name}");
+        }
+        for (family, name, _) in SETTINGS {
+            let is_demanded = DEMANDED.iter().any(|one| (one.0, one.1) == (family, name));
+            assert!(is_demanded || name == "addr_gen_mode", "{family} {name}");
+        }
+    }
 }

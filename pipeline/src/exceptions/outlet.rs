@@ -1,7 +1,9 @@
 //! A data core's rings to the threads of the TAPs. They carry exceptions, by port and class.
 
+use std::sync::Arc;
+
 use pmdns_nics::{Frame, FramePool};
-use pmdns_stages::exceptions::{ClassLimit, ExceptionClass};
+use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, Peers, is_redirect};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::{Arrival, Exception, Packet, Step};
 
@@ -21,18 +23,25 @@ pub struct KernelOutlets {
     /// By port; `None`: the port has no TAP.
     by_port: Vec<Option<PortOutlet>>,
     ports: Ports,
+    /// The routers that the kernel has sessions with.
+    peers: Arc<Peers>,
     pool: FramePool,
 }
 
 impl KernelOutlets {
     /// These ways. Copies are made in frames of `pool`.
-    pub(crate) fn new(outlets: Vec<PortOutlet>, ports: Ports, pool: FramePool) -> Self {
+    pub(crate) fn new(
+        outlets: Vec<PortOutlet>,
+        ports: Ports,
+        peers: Arc<Peers>,
+        pool: FramePool,
+    ) -> Self {
         let mut by_port: Vec<Option<PortOutlet>> = ports.iter().map(|_| None).collect();
         for outlet in outlets {
             let port = outlet.port;
             by_port[port] = Some(outlet);
         }
-        Self { by_port, ports, pool }
+        Self { by_port, ports, peers, pool }
     }
 
     /// Drops the rings, so that the threads see their end.
@@ -50,7 +59,11 @@ impl KernelOutlets {
         if !is_for_us {
             return Some(packet.frame);
         }
-        let class = ExceptionClass::of(&packet);
+        if is_redirect(&packet) {
+            tally.kernel_redirects += 1;
+            return Some(packet.frame);
+        }
+        let class = ExceptionClass::of(&packet, &self.peers);
         let [passed, limited, full] = counters(tally, class);
         let (ring, limit) = &mut outlet.classes[class as usize];
         if !limit.passes(&packet) {
@@ -97,6 +110,9 @@ impl KernelOutlets {
 /// The counters of what passes, of what is over a limit, and of what finds the ring full.
 fn counters(all: &mut Tally, class: ExceptionClass) -> [&mut u64; 3] {
     match class {
+        ExceptionClass::Link => {
+            [&mut all.kernel_link, &mut all.kernel_link_limited, &mut all.kernel_link_full]
+        }
         ExceptionClass::Control => {
             [&mut all.kernel_control, &mut all.kernel_control_limited, &mut all.kernel_control_full]
         }

@@ -1,7 +1,9 @@
 //! The whole way: from the port over a data core and the thread of a TAP to the kernel, and back.
 
+use std::sync::Arc;
+
 use pmdns_nics::{Burst, FramePool, HeapPool};
-use pmdns_stages::exceptions::{ClassLimit, ExceptionClass};
+use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, Peers};
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, OUR_MAC, Query, frame_from, query};
 use pmdns_stages::wire::ip::seal_ipv4;
@@ -101,7 +103,7 @@ fn invariant_1_frames_pass_to_the_kernel_and_from_it_whole_and_all_are_counted()
     assert_eq!(sent, [vec![1; 60], vec![2; 1514]]);
     let (tally, totals) = lab.counted();
     assert_eq!((totals.exceptions, totals.made), (6, 2), "of the six one is for another host");
-    assert_eq!((tally.kernel_control, tally.kernel_streams, tally.kernel_rest), (2, 1, 2));
+    assert_eq!((tally.kernel_link, tally.kernel_streams, tally.kernel_rest), (2, 1, 2));
     assert_eq!((tally.from_kernel, totals.transmitted), (2, 2));
 }
 
@@ -116,15 +118,61 @@ fn tags_of_our_vlans_are_kept_and_others_are_dropped() {
 
 #[test]
 fn invariant_1_a_thread_that_hangs_costs_exceptions_and_nothing_else() {
-    let mut lab = Lab::new("[exceptions]\ncontrol_per_second = 0\n");
+    let mut lab = Lab::new("[exceptions]\nlink_per_second = 0\n");
     lab.offer(&vec![arp_reply(9, OUR_MAC); SLOTS + 40]);
     lab.offer(&[tcp(vec![], 22), tcp(vec![], 53)]);
     let (tally, totals) = lab.counted();
-    assert_eq!((tally.kernel_control, tally.kernel_control_full), (SLOTS as u64, 40));
+    assert_eq!((tally.kernel_link, tally.kernel_link_full), (SLOTS as u64, 40));
     assert_eq!((tally.kernel_rest, tally.kernel_streams), (1, 1), "each class has its ring");
     assert_eq!(totals.exceptions, SLOTS as u64 + 42);
     lab.turn();
     assert_eq!(lab.kernel.got.len(), SLOTS + 2);
+}
+
+/// A segment of BGP from a client, with these ports.
+fn bgp(from: [u8; 4], flags: u8) -> Vec<u8> {
+    let mut frame = tcp(vec![], 179);
+    frame.resize(14 + 20 + 20, 0);
+    frame[14 + 2..][..2].copy_from_slice(&40_u16.to_be_bytes());
+    frame[14 + 12..][..4].copy_from_slice(&from);
+    (frame[34 + 12], frame[34 + 13]) = (5 << 4, flags);
+    seal_ipv4(&mut frame[14..34]);
+    frame
+}
+
+#[test]
+fn attack_e_a_router_is_known_once_the_kernel_has_a_session_with_it() {
+    const ACK: u8 = 1 << 4;
+    let mut lab = Lab::new("");
+    let peer = [10, 77, 0, 9];
+    lab.offer(&[bgp(peer, ACK)]);
+    assert_eq!((lab.counted().0.kernel_control, lab.counted().0.kernel_rest), (0, 1));
+    // What the kernel sends: the same the other way, with a message in it.
+    let mut sent = bgp(OUR_IPV4, ACK);
+    sent.extend([0; 19]);
+    sent[14 + 2..][..2].copy_from_slice(&59_u16.to_be_bytes());
+    sent[14 + 16..][..4].copy_from_slice(&peer);
+    lab.kernel.sends = [sent].into();
+    lab.turn();
+    lab.offer(&[bgp(peer, ACK), bgp([10, 77, 0, 10], ACK)]);
+    assert_eq!((lab.counted().0.kernel_control, lab.counted().0.kernel_rest), (1, 2));
+}
+
+#[test]
+fn attack_f_no_redirect_goes_to_the_kernel() {
+    let mut lab = Lab::new("");
+    let mut frame = Query { source: vec![10, 77, 0, 1], ..query("a. A") }.frame_bytes();
+    frame[14 + 9] = 1;
+    frame[34] = 5;
+    frame[36..38].fill(0);
+    let sum = pmdns_stages::wire::checksum::Sum::default().add_bytes(&frame[34..]).checksum();
+    frame[36..38].copy_from_slice(&sum.to_be_bytes());
+    seal_ipv4(&mut frame[14..34]);
+    lab.offer(&[frame]);
+    lab.turn();
+    let (tally, totals) = lab.counted();
+    assert_eq!((tally.kernel_redirects, totals.exceptions), (1, 1));
+    assert!(lab.kernel.got.is_empty());
 }
 
 #[test]
@@ -134,7 +182,7 @@ fn a_flood_is_limited_by_class_and_prefix() {
     lab.offer(&[udp(3784), tcp(vec![], 53)]);
     let (tally, _) = lab.counted();
     assert!(tally.kernel_rest >= 32 && tally.kernel_rest_limited > 100, "{tally:?}");
-    assert_eq!((tally.kernel_control, tally.kernel_streams), (1, 1));
+    assert_eq!((tally.kernel_link, tally.kernel_streams), (1, 1));
 }
 
 /// The ways of a core to the TAP of the only port, and their other ends.
@@ -143,7 +191,8 @@ fn outlets(pool: &FramePool) -> (KernelOutlets, Vec<RingReceiver<Packet>>) {
     let limits = ClassLimit::of_all(&config(""), 1000, Seed::new([3; 16]));
     let (senders, receivers): (Vec<_>, Vec<_>) = limits.iter().map(|_| ring(8)).unzip();
     let outlet = PortOutlet { port: 0, classes: senders.into_iter().zip(limits).collect() };
-    (KernelOutlets::new(vec![outlet], ports, pool.clone()), receivers)
+    let peers = Arc::new(Peers::new([], Seed::new([3; 16])));
+    (KernelOutlets::new(vec![outlet], ports, peers, pool.clone()), receivers)
 }
 
 #[test]
@@ -156,9 +205,9 @@ fn what_a_next_hop_says_goes_to_the_kernel_as_well() {
         |key| Packet { key, step: Step::REPLY, ..Packet::arrived(frame_from(&pool, &bytes), 0) };
     let heard = said(Arrival::Neighbor.key());
     outlets.pass_copy(&heard, &mut tally);
-    let copy = rings[ExceptionClass::Control as usize].pop().unwrap();
+    let copy = rings[ExceptionClass::Link as usize].pop().unwrap();
     assert_eq!((copy.frame.bytes(), heard.frame.bytes()), (&*bytes, &*bytes));
-    assert_eq!((tally.made, tally.exceptions, tally.kernel_control), (1, 1, 1));
+    assert_eq!((tally.made, tally.exceptions, tally.kernel_link), (1, 1, 1));
     outlets.pass_copy(&said(0), &mut tally);
     assert_eq!(tally.made, 1, "replies of upstreams are not copied");
     drop((copy, heard));

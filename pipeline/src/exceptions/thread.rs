@@ -9,7 +9,7 @@ use pmdns_config::narrow::to_u8;
 use pmdns_nics::counters::add;
 use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST, release};
 use pmdns_stages::Packet;
-use pmdns_stages::exceptions::{ExceptionClass, finish_checksum};
+use pmdns_stages::exceptions::{ExceptionClass, Peers, finish_checksum};
 
 use super::counters::TapCounters;
 use crate::ports::AllPortNews;
@@ -37,6 +37,8 @@ pub struct TapThread {
     pub(crate) pool: FramePool,
     /// Whether frames of the port may have unfinished checksums without saying so.
     pub(crate) partial_checksums: bool,
+    /// The routers that the kernel has sessions with, as far as its frames tell.
+    pub(crate) peers: Arc<Peers>,
     /// The news of the ports.
     pub(crate) news: AllPortNews,
     /// What it counts.
@@ -136,7 +138,10 @@ impl TapThread {
             Ok(too_long) => add(&self.counters.too_long, too_long as u64),
             Err(error) => note(&self.counters, &error),
         }
-        burst.iter_mut().for_each(|frame| frame.set_port(to_u8(self.port)));
+        for frame in &mut burst {
+            frame.set_port(to_u8(self.port));
+            self.peers.note_sent(frame.bytes());
+        }
         let passed = ring.push_batch(&mut burst);
         add(&self.counters.from_kernel, passed as u64);
         passed

@@ -4,7 +4,9 @@ use pmdns_control::{Hitter, HittersQuery, Window};
 use pmdns_nics::Burst;
 use pmdns_resolver::{Answered, Origin};
 use pmdns_stages::miss::Miss;
+use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::testing::query;
+use pmdns_stages::wire::name::Seed;
 
 use super::*;
 use crate::testing::{Rig, config};
@@ -81,6 +83,11 @@ fn row(key: &str, count: u64) -> (String, u64) {
     (key.to_owned(), count)
 }
 
+/// Which clients count as one.
+fn prefixes() -> ClientPrefixes {
+    ClientPrefixes::new(&pmdns_config::RateLimit::default(), Seed::new([3; 16]))
+}
+
 #[test]
 fn what_passes_is_counted_by_name_client_and_zone() {
     let mut counted = counted();
@@ -106,7 +113,8 @@ fn a_flood_is_found_and_limited_and_hits_and_other_names_pass() {
     let mut counted = counted();
     let (lender, inboxes) = LimitsLender::new(1);
     let ticks_per_second = counted.rig.gauges.clock.ticks_per_second();
-    let mut limiter = ZoneLimiter::new(lender, pmdns_config::LimitAnswer::Drop, ticks_per_second);
+    let mut limiter =
+        ZoneLimiter::new(lender, pmdns_config::LimitAnswer::Drop, prefixes(), ticks_per_second);
     drop(inboxes);
     for second in 0..2_usize {
         let flood: Vec<String> =
@@ -130,7 +138,8 @@ fn a_flood_is_found_and_limited_and_hits_and_other_names_pass() {
     let limits = limiter.list(now).limits;
     assert_eq!((limits.len(), &*limits[0].zone, limits[0].rate), (1, "example.com", 7));
     // The rig's own cores get a limit of nothing at all.
-    let mut limiter = ZoneLimiter::new(rig.zone_limits.take().unwrap(), Default::default(), 1000);
+    let mut limiter =
+        ZoneLimiter::new(rig.zone_limits.take().unwrap(), Default::default(), prefixes(), 1000);
     let order = LimitOrder { zone: "example.com".to_owned(), rate: 0, seconds: None };
     limiter.limit(&order, "test", now).unwrap();
     limiter.turn(now);

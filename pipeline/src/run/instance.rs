@@ -18,6 +18,7 @@ use crate::control::socket::{ControlServer, ControlSocket};
 use crate::engine::{EngineError, Running};
 use crate::log;
 use crate::snapshot::{CacheJobs, Keeper};
+use crate::streams::OpenStreams;
 use crate::supervisor::{Supervisor, stuck_worker};
 use crate::threads::nap;
 
@@ -61,6 +62,7 @@ impl<'c> Instance<'c> {
             certificates,
             core,
         )?;
+        services.reloader.set_access(streams.as_ref().map(OpenStreams::access));
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
         let keeper = keeper(config, &services.cache_jobs, core)?;

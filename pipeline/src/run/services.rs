@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use pmdns_config::Config;
 use pmdns_control::Call;
+use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_streams::tls::Certificate;
 use serde::Serialize;
 
@@ -85,6 +86,7 @@ impl<'c> Services<'c> {
         let publisher = engine.rules.take().expect("nobody took it");
         let lender = engine.zone_limits.take().expect("nobody took it");
         let rule_names = publisher.names();
+        let prefixes = ClientPrefixes::new(&config.ratelimit, publisher.seed());
         let ticks_per_second = gauges.clock.ticks_per_second();
         let writer = engine.clients.take();
         let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
@@ -111,7 +113,12 @@ impl<'c> Services<'c> {
             transfers,
             lists,
             health: HealthChecks::new(prober, &gauges, &ports.topology, config),
-            limiter: ZoneLimiter::new(lender, config.hitters.limit_answer, ticks_per_second),
+            limiter: ZoneLimiter::new(
+                lender,
+                config.hitters.limit_answer,
+                prefixes,
+                ticks_per_second,
+            ),
             hitters,
             query_log,
             client_jobs: ClientJobs::new(cache_jobs.clone()),

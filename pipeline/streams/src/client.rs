@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::Transport;
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::door::Answer;
 use crate::framing::is_query;
 use crate::load::Load;
 use crate::lock::lock;
+use crate::places::{Place, Renewal};
+use crate::reader::Reader;
 use crate::service::{Limits, Service};
 
 /// A client on its connection. The connection's tasks share it.
@@ -22,8 +23,9 @@ pub(crate) struct Client {
     address: SocketAddr,
     transport: Transport,
     state: Mutex<State>,
-    /// The connection has to end now, or sooner than it seemed while nothing was under way.
-    over: Notify,
+    renewal: Renewal,
+    /// Woken when the connection has to end now, or sooner than it seemed while nothing was under way.
+    reader: Arc<Reader>,
 }
 
 /// What a connection has done.
@@ -43,7 +45,7 @@ struct State {
 pub(crate) enum Unanswered {
     /// It is no query.
     Malformed,
-    /// There is no room for it.
+    /// The connection has as many queries as it may have.
     Full,
     /// The line dropped it, or gave no answer in time.
     Dropped,
@@ -61,11 +63,11 @@ pub(crate) enum End {
 }
 
 impl Client {
-    pub(crate) fn new(address: SocketAddr, transport: Transport, service: Service) -> Arc<Self> {
+    pub(crate) fn new(address: SocketAddr, place: &Place, service: Service) -> Arc<Self> {
         let now = Instant::now();
         let state = State { queries: 0, in_flight: 0, unread: 0, active: now, read: now };
-        let (state, over) = (Mutex::new(state), Notify::new());
-        Arc::new(Self { service, address, transport, state, over })
+        let (state, transport, renewal) = (Mutex::new(state), place.transport(), place.renewal());
+        Arc::new(Self { service, address, transport, state, renewal, reader: Arc::default() })
     }
 
     /// The line's answer to a query. Dropping the future forgets the query.
@@ -79,8 +81,9 @@ impl Client {
             count(&counters.no_room);
             return Err(Unanswered::Full);
         };
-        let pending = self.service.door.ask(self.address, self.transport, query);
-        pending.map_err(|_| Unanswered::Full)?.await.ok_or(Unanswered::Dropped)
+        let door = &self.service.door;
+        let pending = door.ask_for(&self.reader, self.address, self.transport, query);
+        pending.await.ok_or(Unanswered::Dropped)
     }
 
     /// The bytes of an answer, which is unread until they have been sent and are dropped. `None`: too much is unread.
@@ -93,7 +96,7 @@ impl Client {
         let is_too_much = state.unread > self.service.limits.max_buffered_bytes;
         drop(state);
         if is_too_much {
-            self.over.notify_one();
+            self.reader.wake();
         }
         let unread = Unread { client: Arc::clone(self), answer, part };
         (!is_too_much).then(|| Bytes::from_owner(unread))
@@ -105,12 +108,13 @@ impl Client {
         let end = loop {
             let now = *load.borrow_and_update();
             let (end, due) = lock(&self.state).end(&self.service.limits, now, Instant::now());
+            let end = if self.reader.has_lost() { Some(End::SlowReader) } else { end };
             if let Some(end) = end {
                 break end;
             }
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = self.over.notified() => {}
+                () = self.reader.news() => {}
                 _ = load.changed() => {}
             }
         };
@@ -141,8 +145,11 @@ impl Client {
         state.queries += 1;
         state.in_flight += 1;
         if was_quiet || state.queries >= limits.max_queries_per_connection {
-            self.over.notify_one();
+            self.reader.wake();
         }
+        let is_first = state.queries == 1;
+        drop(state);
+        self.renewal.renew(is_first);
         Some(InFlight(self))
     }
 }

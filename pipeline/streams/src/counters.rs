@@ -19,6 +19,10 @@ counters! {
         refused_full: counter,
         /// Connections that were closed at once, because the places of the client's prefix were taken.
         refused_prefix: counter,
+        /// Connections that were closed at once, because the access list does not let their client ask.
+        denied: counter,
+        /// Connections that lost their place to one of a prefix with fewer, because all places were taken.
+        displaced: counter,
         /// Connections that the kernel could not hand over, for want of file descriptors for example.
         accept_errors: counter,
         /// Queries given to the line.
@@ -29,9 +33,12 @@ counters! {
         dropped: counter,
         /// Queries without an answer in time. Their client has to ask again.
         unanswered: counter,
-        /// Queries not given to the line, because too many were under way in all or of the client's prefix.
+        /// Queries not given to the line, because too many were under way and no prefix had more than the client's. Their
+        /// answer is SERVFAIL.
         no_room: counter,
-        /// Answers dropped, because too many bytes waited for clients to read.
+        /// Queries under way that were given up for one of a prefix with fewer. Their answer is SERVFAIL.
+        shed: counter,
+        /// Answers dropped, because too many bytes waited for clients to read, most of them for the client's prefix.
         no_memory: counter,
         /// Connections closed for a message that is no query.
         malformed: counter,
@@ -39,7 +46,7 @@ counters! {
         idle: counter,
         /// Connections closed because the rest of a query, or a handshake, did not come in time.
         slow_queries: counter,
-        /// Connections closed because the client did not read its answers in time.
+        /// Connections closed because the client did not read its answers in time, or others needed their memory.
         slow_readers: counter,
         /// Connections closed after as many queries as one may have.
         exhausted: counter,

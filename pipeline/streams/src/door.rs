@@ -13,8 +13,12 @@ use tokio::time::Instant;
 pub use pmdns_nics::stream::Transport;
 
 pub use crate::answer::Answer;
+use crate::budget::Budget;
 use crate::entrances::Entrances;
 use crate::lock::lock;
+use crate::prefix::ClientPrefix;
+use crate::reader::Reader;
+use crate::refusal::{kept, servfail};
 use crate::table::{SharedTable, Waiting};
 
 /// Where queries of stream clients go into the line. Cheap to clone.
@@ -22,43 +26,82 @@ use crate::table::{SharedTable, Waiting};
 pub struct Door {
     entrances: Arc<Entrances>,
     table: SharedTable,
+    budget: Budget,
 }
 
-/// There is no room for a query now. It was counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no room for another query")]
-pub struct Full;
-
 impl Door {
-    pub(crate) fn new(entrances: Arc<Entrances>, table: SharedTable) -> Self {
-        Self { entrances, table }
+    pub(crate) fn new(entrances: Arc<Entrances>, table: SharedTable, budget: Budget) -> Self {
+        Self { entrances, table, budget }
     }
 
-    /// Gives a query to the line. An error: there is no room for it now, and it was counted.
-    pub fn ask(
+    /// Gives a query to the line, alone on its connection.
+    pub fn ask(&self, client: SocketAddr, transport: Transport, message: &[u8]) -> Pending {
+        self.ask_for(&Arc::default(), client, transport, message)
+    }
+
+    /// Gives a query to the line. If there is no room for it, its answer is SERVFAIL. If it takes the room of another, that is
+    /// the answer of the other.
+    pub(crate) fn ask_for(
         &self,
+        reader: &Arc<Reader>,
         client: SocketAddr,
         transport: Transport,
         message: &[u8],
-    ) -> Result<Pending, Full> {
+    ) -> Pending {
         let counters = self.entrances.counters.of(transport);
-        let asked = self.try_ask(client, transport, message);
-        count(if asked.is_some() { &counters.queries } else { &counters.no_room });
-        asked.ok_or(Full)
-    }
-
-    fn try_ask(&self, client: SocketAddr, transport: Transport, message: &[u8]) -> Option<Pending> {
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         let prefix = self.entrances.lengths.prefix(client);
         let (give, answer) = oneshot::channel();
         let expires = Instant::now() + self.entrances.patience;
-        let token = lock(&self.table).open(Waiting { give, expires, prefix, transport })?;
-        // Dropping it gives the place back.
-        let pending = Pending { answer, token, table: Arc::clone(&self.table) };
+        let (reader, query) = (Arc::clone(reader), kept(message));
+        let waiting = Waiting { give, expires, prefix, transport, reader, query };
+        let opened = lock(&self.table).open(waiting);
+        for displaced in opened.displaced {
+            count(&self.entrances.counters.of(displaced.transport).shed);
+            self.refuse(displaced);
+        }
+        let table = Arc::clone(&self.table);
+        match opened.result {
+            Ok(token) => {
+                let pending = Pending { answer, token: Some(token), table };
+                match self.push(token, prefix, transport, client, message) {
+                    Some(()) => count(&counters.queries),
+                    None => {
+                        count(&counters.no_room);
+                        let waiting = lock(&self.table).close(token);
+                        waiting.into_iter().for_each(|waiting| self.refuse(waiting));
+                    }
+                }
+                pending
+            }
+            Err(waiting) => {
+                count(&counters.no_room);
+                self.refuse(waiting);
+                Pending { answer, token: None, table }
+            }
+        }
+    }
+
+    /// Puts a query into the ring of its data core. `None`: there is no frame, or the core has gone.
+    fn push(
+        &self,
+        token: StreamToken,
+        prefix: ClientPrefix,
+        transport: Transport,
+        client: SocketAddr,
+        message: &[u8],
+    ) -> Option<()> {
         let mut frame = self.entrances.pool.take()?;
         write_stream_query(&mut frame, token, transport, client, message).ok()?;
-        self.entrances.push(&prefix, frame)?;
-        Some(pending)
+        self.entrances.push(&prefix, frame)
+    }
+
+    /// Tells a client that there was no room for its query.
+    fn refuse(&self, waiting: Waiting) {
+        if let Some(answer) = Answer::new(&servfail(&waiting.query), &waiting, &self.budget) {
+            // The connection may have been closed just now.
+            let _ = waiting.give.send(answer);
+        }
     }
 }
 
@@ -69,7 +112,8 @@ impl Door {
 #[derive(Debug)]
 pub struct Pending {
     answer: oneshot::Receiver<Answer>,
-    token: StreamToken,
+    /// `None`: it has been answered already.
+    token: Option<StreamToken>,
     table: SharedTable,
 }
 
@@ -83,6 +127,8 @@ impl Future for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        drop(lock(&self.table).close(self.token));
+        if let Some(token) = self.token {
+            drop(lock(&self.table).close(token));
+        }
     }
 }

@@ -3,9 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use domain::base::Message;
-use domain::base::iana::OptionCode;
-use domain::base::opt::UnknownOptData;
 use pmdns_config::narrow::to_u32;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
@@ -16,6 +13,7 @@ use tokio::time::timeout;
 use crate::answer::LENGTH;
 use crate::client::{Client, End, Part, Unanswered};
 use crate::framing::MAX_QUERY;
+use crate::places::Lost;
 use crate::service::Limits;
 use crate::tls::{Certificate, CertificateError, DOQ};
 
@@ -67,8 +65,8 @@ pub(crate) fn config(
 }
 
 /// Serves the queries of a connection until it ends.
-pub(crate) async fn serve(connection: Connection, client: &Arc<Client>) {
-    let mut end = std::pin::pin!(client.end());
+pub(crate) async fn serve(connection: Connection, client: &Arc<Client>, lost: Lost) {
+    let (mut end, mut lost) = (std::pin::pin!(client.end()), lost);
     let code = loop {
         tokio::select! {
             stream = connection.accept_bi() => {
@@ -76,6 +74,7 @@ pub(crate) async fn serve(connection: Connection, client: &Arc<Client>) {
                 let exchange = Exchange { connection: connection.clone(), client: Arc::clone(client), send };
                 tokio::spawn(exchange.run(receive));
             }
+            _ = &mut lost => break EXCESSIVE_LOAD,
             end = &mut end => break if end == End::SlowReader { EXCESSIVE_LOAD } else { NO_ERROR },
         }
     };
@@ -115,6 +114,8 @@ impl Exchange {
             _ = stopped => return,
         };
         match answer {
+            // The line has read the options.
+            Ok(answer) if answer.has_keepalive() => self.close(),
             Ok(answer) => match self.client.send(answer, Part::Framed) {
                 Some(answer) => self.answer(answer).await,
                 None => self.reset(EXCESSIVE_LOAD),
@@ -142,21 +143,12 @@ impl Exchange {
     }
 }
 
-/// The one message on a stream, unless the client broke a rule of sections 4.2, 4.2.1 or 5.5.2.
+/// The one message on a stream, unless the client broke a rule of sections 4.2 or 4.2.1.
 fn query(whole: &[u8]) -> Option<&[u8]> {
     let (length, query) = whole.split_first_chunk::<LENGTH>()?;
     let is_whole = usize::from(u16::from_be_bytes(*length)) == query.len();
     let has_id = !query.starts_with(&[0, 0]);
-    (is_whole && !has_id && !has_keepalive(query)).then_some(query)
-}
-
-/// Whether a query has the option edns-tcp-keepalive.
-fn has_keepalive(query: &[u8]) -> bool {
-    let option = Message::from_octets(query).ok().and_then(|message| message.opt());
-    option.is_some_and(|opt| {
-        let mut options = opt.opt().iter::<UnknownOptData<&[u8]>>().flatten();
-        options.any(|option| option.code() == OptionCode::TCP_KEEPALIVE)
-    })
+    (is_whole && !has_id).then_some(query)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, Streams};
 use pmdns_nics::counters::count;
-use pmdns_nics::stream::{STREAM_MESSAGE, STREAM_ROOM, StreamHeader};
+use pmdns_nics::stream::{Request, STREAM_MESSAGE, STREAM_ROOM, StreamHeader};
 use pmdns_nics::{
     Burst, Frame, FramePool, HeapPool, MAX_BURST, Nic, PortFacts, PortPlan, PortStats, Queues,
     RxQueue, Sleeper, TxQueue,
@@ -151,7 +151,7 @@ fn exits(
             rings.push(consumer);
         }
         let table: SharedTable = Arc::new(Mutex::new(Table::new(to_u8(thread), capacity)));
-        let door = Door::new(Arc::clone(entrances), Arc::clone(&table));
+        let door = Door::new(Arc::clone(entrances), Arc::clone(&table), budget.clone());
         let counters = entrances.counters.clone();
         let budget = budget.clone();
         let collector = Collector { rings, exit, heard, table, budget, counters };
@@ -305,13 +305,14 @@ fn give(frame: &Frame, table: &SharedTable, budget: &Budget, counters: &AllCount
     let Some(waiting) = lock(table).close(header.token()) else { return };
     let counters = counters.of(waiting.transport);
     let message = &frame.bytes()[STREAM_MESSAGE..];
+    let has_keepalive = header.requests(Request::Keepalive);
     if message.is_empty() {
         // Dropping `waiting` tells the connection.
         return count(&counters.dropped);
     }
-    match Answer::new(message, budget) {
+    match Answer::new(message, &waiting, budget) {
         // The connection may have been closed just now.
-        Some(answer) => match waiting.give.send(answer) {
+        Some(answer) => match waiting.give.send(answer.with_keepalive(has_keepalive)) {
             Ok(()) => count(&counters.answers),
             Err(_gone) => {}
         },

@@ -8,21 +8,26 @@ use std::time::Duration;
 use pmdns_config::Streams;
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::Transport;
-use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime};
+use quinn::{ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime};
 use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::client::Client;
 use crate::https::Site;
+use crate::places::Place;
+use crate::quic_socket::{CountingSocket, Handshakes};
 use crate::service::Service;
 use crate::tcp::accept;
 use crate::tls::{Certificate, CertificateError, DOT, H2, HTTP_1_1};
 use crate::written::Written;
 use crate::{doq, framing, https};
+
+/// How long the bytes to an address are counted after its handshake has failed.
+const LINGER: Duration = Duration::from_millis(100);
 
 /// How often the files of the certificate are looked at.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -63,7 +68,7 @@ impl Encryption {
     /// Uses the files again when they have changed, for ever. Old connections keep what they have.
     pub(crate) async fn keep_fresh(self) {
         loop {
-            tokio::time::sleep(REFRESH).await;
+            sleep(REFRESH).await;
             match self.certificate.refresh() {
                 Ok(false) => {}
                 Ok(true) => tracing::info!("new connections get the changed certificate"),
@@ -78,9 +83,8 @@ impl Encryption {
             let tls = Arc::clone(&self.tls);
             async move {
                 if let Some(stream) = handshake(tls, stream, Transport::Tls, &service).await {
-                    dot(stream, client, &service).await;
+                    dot(stream, client, &place, &service).await;
                 }
-                drop(place);
             }
         })
         .await;
@@ -93,7 +97,7 @@ impl Encryption {
             async move {
                 if let Some(stream) = handshake(tls, stream, Transport::Https, &service).await {
                     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
-                    let client = Client::new(client, Transport::Https, service);
+                    let client = Client::new(client, &place, service);
                     https::serve(stream, is_http2, &site, &client).await;
                 }
                 drop(place);
@@ -104,47 +108,64 @@ impl Encryption {
 
     /// Serves clients over QUIC, for ever. One endpoint has all packets of its socket.
     pub(crate) async fn serve_quic(self, socket: UdpSocket, service: Service) {
+        let handshakes = Handshakes::default();
         let endpoint = doq::config(&self.certificate, &service.limits)
             .map_err(io::Error::other)
             .and_then(|config| {
                 let runtime = Arc::new(TokioRuntime);
-                Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)
+                let socket = runtime.wrap_udp_socket(socket)?;
+                let socket = CountingSocket::new(socket, handshakes.clone());
+                let ours = EndpointConfig::default();
+                Endpoint::new_with_abstract_socket(ours, Some(config), socket, runtime)
             });
         let endpoint = match endpoint {
             Ok(endpoint) => endpoint,
             Err(error) => return tracing::error!("streams over quic cannot be served: {error}"),
         };
         while let Some(incoming) = endpoint.accept().await {
-            take(incoming, &service);
+            take(incoming, &service, &handshakes);
         }
     }
 }
 
 /// Gives a new QUIC connection a place. While places are few, in all or for its prefix, its client first has to show that it is
 /// at its address (RFC 9000 section 8.1.2). A forged address would take a place of somebody else's prefix.
-fn take(incoming: Incoming, service: &Service) {
+fn take(incoming: Incoming, service: &Service, handshakes: &Handshakes) {
     let address = incoming.remote_address();
+    if !service.access.admits(address) {
+        count(&service.counters.of(Transport::Quic).denied);
+        // An answer would go to an address that may be forged.
+        return incoming.ignore();
+    }
     if !incoming.remote_address_validated() && service.places.are_few_for(address) {
         // It can be asked to, as it is not validated.
         let _ = incoming.retry();
         return;
     }
-    let Some(place) = service.places.enter(address, Transport::Quic) else {
+    let Some((place, mut lost)) = service.places.enter(address, Transport::Quic) else {
         return incoming.refuse();
     };
     let service = service.clone();
+    let handshake = (!incoming.remote_address_validated()).then(|| handshakes.begin(address));
     tokio::spawn(async move {
-        let limit = service.limits.io_timeout;
         let connecting = async { incoming.accept()?.await };
-        match timeout(limit, connecting).await {
-            Ok(Ok(connection)) => {
-                let client = Client::new(address, Transport::Quic, service);
-                doq::serve(connection, &client).await;
+        let connecting = service.places.in_time(service.limits.io_timeout, connecting);
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            _ = &mut lost => Some(Err(ConnectionError::LocallyClosed)),
+        };
+        match connected {
+            Some(Ok(connection)) => {
+                drop(handshake);
+                let client = Client::new(address, &place, service);
+                return doq::serve(connection, &client, lost).await;
             }
-            Ok(Err(error)) => tracing::debug!("a connection over quic was lost: {error}"),
-            Err(_) => count(&service.counters.of(Transport::Quic).slow_queries),
+            Some(Err(error)) => tracing::debug!("a connection over quic was lost: {error}"),
+            None => count(&service.counters.of(Transport::Quic).slow_queries),
         }
         drop(place);
+        // The end of the connection is sent to an address that is not believed either.
+        sleep(LINGER).await;
     });
 }
 
@@ -155,18 +176,19 @@ async fn handshake(
     transport: Transport,
     service: &Service,
 ) -> Option<TlsStream<TcpStream>> {
-    match timeout(service.limits.io_timeout, TlsAcceptor::from(tls).accept(stream)).await {
-        Ok(Ok(stream)) => return Some(stream),
-        Ok(Err(error)) => tracing::debug!("no handshake over {}: {error}", transport.name()),
-        Err(_) => count(&service.counters.of(transport).slow_queries),
+    let handshake = TlsAcceptor::from(tls).accept(stream);
+    match service.places.in_time(service.limits.io_timeout, handshake).await {
+        Some(Ok(stream)) => return Some(stream),
+        Some(Err(error)) => tracing::debug!("no handshake over {}: {error}", transport.name()),
+        None => count(&service.counters.of(transport).slow_queries),
     }
     None
 }
 
 /// DNS over TLS (RFC 7858): the same messages as over TCP.
-async fn dot(stream: TlsStream<TcpStream>, client: SocketAddr, service: &Service) {
+async fn dot(stream: TlsStream<TcpStream>, client: SocketAddr, place: &Place, service: &Service) {
     let mut stream = Written::new(stream);
-    framing::serve(&mut stream, client, Transport::Tls, service).await;
+    framing::serve(&mut stream, client, place, service).await;
     // The client sees by it that nothing was cut off (RFC 8446 section 6.1).
     drop(timeout(service.limits.io_timeout, stream.shutdown()).await);
 }

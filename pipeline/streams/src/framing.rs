@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
@@ -21,6 +22,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::counters::StreamCounters;
 use crate::door::{Answer, Pending};
 use crate::load::Load;
+use crate::places::{Place, Renewal};
+use crate::reader::Reader;
 use crate::service::{Limits, Service};
 
 /// The longest query that is read. Queries have less than a kilobyte. Of a longer one the line gets no more than the header, which
@@ -61,12 +64,15 @@ enum End {
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite,
     client: SocketAddr,
-    transport: Transport,
+    place: &Place,
     service: &Service,
 ) {
+    let transport = place.transport();
     let connection = Connection {
         client,
         transport,
+        renewal: place.renewal(),
+        reader: Arc::default(),
         service,
         limits: service.limits,
         unread: Vec::new(),
@@ -78,7 +84,7 @@ pub(crate) async fn serve(
         buffered: 0,
         is_read: false,
         last_query: Instant::now(),
-        query_due: None,
+        query_begun: None,
         write_due: None,
         written_in_all: 0,
         queued_in_all: 0,
@@ -92,6 +98,8 @@ pub(crate) async fn serve(
 struct Connection<'s> {
     client: SocketAddr,
     transport: Transport,
+    renewal: Renewal,
+    reader: Arc<Reader>,
     service: &'s Service,
     limits: Limits,
     /// What was read and is not a whole query yet, or has to wait.
@@ -108,8 +116,8 @@ struct Connection<'s> {
     /// Whether the client will send no more.
     is_read: bool,
     last_query: Instant,
-    /// When the query must be whole of which a part has come.
-    query_due: Option<Instant>,
+    /// When the query began of which a part has come.
+    query_begun: Option<Instant>,
     /// When the bytes must be written that are waiting, and how many bytes have been written then.
     write_due: Option<(Instant, u64)>,
     written_in_all: u64,
@@ -150,6 +158,7 @@ impl Connection<'_> {
                         Err(_) => return End::Gone,
                     }
                 }
+                () = self.reader.lost() => return End::SlowReader,
                 () = sleep_until(due) => return late,
                 news = load.changed() => if news.is_err() { return End::Gone },
             }
@@ -180,8 +189,8 @@ impl Connection<'_> {
         if let Some((due, _)) = self.write_due {
             return (due, End::SlowReader);
         }
-        if let Some(due) = self.query_due {
-            return (due, End::SlowQuery);
+        if let Some(begun) = self.query_begun {
+            return (begun + load.first_time(self.limits.io_timeout), End::SlowQuery);
         }
         let idle = self.limits.idle_time(load, self.asked > 0);
         match self.pending.is_empty() {
@@ -210,8 +219,9 @@ impl Connection<'_> {
             if !is_query(message) {
                 return Err(End::Malformed);
             }
-            // A query that finds no room is not answered; the client asks again.
-            self.pending.extend(self.service.door.ask(self.client, self.transport, message));
+            let door = &self.service.door;
+            self.pending.push(door.ask_for(&self.reader, self.client, self.transport, message));
+            self.renewal.renew(self.asked == 0);
             self.asked += 1;
             self.is_read = self.is_exhausted();
             self.last_query = Instant::now();
@@ -226,7 +236,7 @@ impl Connection<'_> {
             self.unread = Vec::new();
         }
         if is_between || has_ended {
-            self.query_due = None;
+            self.query_begun = None;
         }
         if !is_between && has_ended {
             self.note_read();
@@ -234,10 +244,10 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// The rest of a query must come in time, however many pieces it comes in.
+    /// The rest of a query must come in time, however many pieces it comes in. The time shrinks as places get few.
     fn note_read(&mut self) {
-        if self.query_due.is_none() && self.may_ask() {
-            self.query_due = Some(Instant::now() + self.limits.io_timeout);
+        if self.query_begun.is_none() && self.may_ask() {
+            self.query_begun = Some(Instant::now());
         }
     }
 

@@ -19,6 +19,7 @@
     )
 )]
 
+pub mod access;
 mod answer;
 mod budget;
 mod client;
@@ -36,6 +37,9 @@ mod lock;
 pub mod places;
 pub mod prefix;
 mod proxy;
+mod quic_socket;
+mod reader;
+mod refusal;
 pub mod server;
 pub mod service;
 #[cfg(test)]
@@ -47,5 +51,5 @@ mod testing;
 pub mod tls;
 mod written;
 
-pub use door::{Answer, Door, Full, Pending, Transport};
+pub use door::{Answer, Door, Pending, Transport};
 pub use https::is_dns_message;

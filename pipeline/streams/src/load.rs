@@ -1,4 +1,4 @@
-//! How full the places are, and how long an idle connection lasts then.
+//! How full the places are, and how long a connection lasts then that is idle, or of which first bytes are to come.
 //!
 //! Unbound's steps: below a half, 35 % and 20 % free places the time shrinks to 1 %, to 0.2 %, and to nothing.
 
@@ -43,7 +43,7 @@ impl Load {
         }
     }
 
-    /// The same for a connection that has not asked yet.
+    /// The same for a connection that has not asked yet, or is to send the rest of a query or handshake.
     pub fn first_time(self, calm: Duration) -> Duration {
         self.idle_time(calm).max(LEAST_FIRST.min(calm))
     }

@@ -1,19 +1,25 @@
 //! The places that connections hold: so many in all, and so many for the clients of one prefix, over all transports.
+//!
+//! Places in all are shared by client prefix ([`pmdns_config::shares`]): when they are taken, the prefix with most connections
+//! loses the one that has asked nothing for longest to a prefix with fewer.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pmdns_config::Config;
+use pmdns_config::shares::{Entry, ShareTable, Ticket};
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::{IdleTime, Transport};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 
 use crate::counters::AllCounters;
 use crate::load::Load;
 use crate::lock::lock;
-use crate::prefix::{ClientPrefix, PrefixCounts, PrefixLengths};
+use crate::prefix::{ClientPrefix, PrefixLengths};
 
 /// The places of all connections. Cloning it gives another handle to the same places.
 #[derive(Clone, Debug)]
@@ -21,7 +27,7 @@ pub struct Places(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    held: Mutex<Held>,
+    held: Mutex<ShareTable<ClientPrefix, Holder>>,
     most: usize,
     most_of_prefix: usize,
     lengths: PrefixLengths,
@@ -32,18 +38,30 @@ struct Shared {
     counters: AllCounters,
 }
 
-#[derive(Debug, Default)]
-struct Held {
-    all: usize,
-    by_prefix: PrefixCounts,
+/// The connection in a place.
+#[derive(Debug)]
+struct Holder {
+    transport: Transport,
+    /// Dropping it ends the connection.
+    _hold: oneshot::Sender<()>,
 }
+
+/// Ends when a connection has lost its place.
+pub type Lost = oneshot::Receiver<()>;
 
 /// A place of a connection. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Shared>,
-    prefix: ClientPrefix,
+    ticket: Ticket,
     transport: Transport,
+}
+
+/// How a connection tells that its client has asked, which makes it the last of its prefix to lose its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Renewal {
+    places: Arc<Shared>,
+    ticket: Ticket,
 }
 
 impl Places {
@@ -53,7 +71,7 @@ impl Places {
         let calm = Duration::from_millis(settings.idle_timeout_ms);
         told.set(calm);
         Self(Arc::new(Shared {
-            held: Mutex::default(),
+            held: Mutex::new(ShareTable::new(settings.max_connections)),
             most: settings.max_connections,
             most_of_prefix: settings.max_connections_per_prefix,
             lengths: PrefixLengths::of(&config.ratelimit),
@@ -65,25 +83,28 @@ impl Places {
     }
 
     /// A place for a new connection of `client`, or `None` if there is none. Either is counted.
-    pub fn enter(&self, client: SocketAddr, transport: Transport) -> Option<Place> {
+    pub fn enter(&self, client: SocketAddr, transport: Transport) -> Option<(Place, Lost)> {
         let (places, counters) = (&self.0, self.0.counters.of(transport));
         let prefix = places.lengths.prefix(client);
         let mut held = lock(&places.held);
-        if held.all >= places.most {
-            count(&counters.refused_full);
-            return None;
-        }
-        if held.by_prefix.of(prefix) >= places.most_of_prefix {
+        if held.shares().held_by(prefix) >= places.most_of_prefix {
             count(&counters.refused_prefix);
             return None;
         }
-        held.by_prefix.add(prefix);
-        held.all += 1;
-        places.note_load(held.all);
+        let (hold, lost) = oneshot::channel();
+        let Entry { result, displaced } = held.enter(prefix, Holder { transport, _hold: hold });
+        places.note_load(held.shares().held());
         drop(held);
+        for Holder { transport, .. } in displaced {
+            count(&places.counters.of(transport).displaced);
+        }
+        let Ok(ticket) = result else {
+            count(&counters.refused_full);
+            return None;
+        };
         count(&counters.accepted);
         count(&counters.open);
-        Some(Place { places: Arc::clone(places), prefix, transport })
+        Some((Place { places: Arc::clone(places), ticket, transport }, lost))
     }
 
     /// Whether a client should show that it is at its address, because places are few. Fewer than half are free, or its prefix
@@ -91,13 +112,33 @@ impl Places {
     pub(crate) fn are_few_for(&self, client: SocketAddr) -> bool {
         let places = &self.0;
         let held = lock(&places.held);
-        Load::of(held.all, places.most) != Load::Low
-            || held.by_prefix.of(places.lengths.prefix(client)) >= places.most_of_prefix / 4
+        let of_prefix = held.shares().held_by(places.lengths.prefix(client));
+        Load::of(held.shares().held(), places.most) != Load::Low
+            || of_prefix >= places.most_of_prefix / 4
     }
 
     /// The load, and news of it.
     pub fn load(&self) -> watch::Receiver<Load> {
         self.0.load.subscribe()
+    }
+
+    /// What `work` gives, if that is within the time that a connection has for its first query at the load of each moment.
+    pub(crate) async fn in_time<T>(
+        &self,
+        calm: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let (begun, mut load, mut work) = (Instant::now(), self.load(), pin!(work));
+        loop {
+            let limit = load.borrow_and_update().first_time(calm);
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                () = sleep_until(begun + limit) => return None,
+                // The sender is in the places, and does not end.
+                _ = load.changed() => {}
+            }
+        }
     }
 }
 
@@ -117,16 +158,19 @@ impl Place {
         self.transport
     }
 
+    /// For the code that reads queries.
+    pub(crate) fn renewal(&self) -> Renewal {
+        Renewal { places: Arc::clone(&self.places), ticket: self.ticket }
+    }
+
     /// Makes it the place of `client`, for whom a proxy has connected. `false`: the client's prefix has no place left, which is
     /// counted.
-    pub(crate) fn move_to(&mut self, client: SocketAddr) -> bool {
+    pub(crate) fn move_to(&self, client: SocketAddr) -> bool {
         let places = &self.places;
         let prefix = places.lengths.prefix(client);
         let mut held = lock(&places.held);
-        held.by_prefix.take_away(self.prefix);
-        held.by_prefix.add(prefix);
-        self.prefix = prefix;
-        let has_place = held.by_prefix.of(prefix) <= places.most_of_prefix;
+        held.pass_on(self.ticket, prefix);
+        let has_place = held.shares().held_by(prefix) <= places.most_of_prefix;
         if !has_place {
             count(&places.counters.of(self.transport).refused_prefix);
         }
@@ -134,12 +178,20 @@ impl Place {
     }
 }
 
+impl Renewal {
+    /// The client has asked. While places are not few, only the first query counts, and others need no lock.
+    pub(crate) fn renew(&self, is_first: bool) {
+        if is_first || *self.places.load.borrow() != Load::Low {
+            lock(&self.places.held).renew(self.ticket);
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut held = lock(&self.places.held);
-        held.all -= 1;
-        held.by_prefix.take_away(self.prefix);
-        self.places.note_load(held.all);
+        drop(held.leave(self.ticket));
+        self.places.note_load(held.shares().held());
         drop(held);
         let open: &AtomicU64 = &self.places.counters.of(self.transport).open;
         open.fetch_sub(1, Ordering::Relaxed);
@@ -148,6 +200,8 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
     use super::*;
     use crate::testing::config;
 
@@ -161,14 +215,55 @@ mod tests {
         let second = enter(1, Transport::Quic).unwrap();
         assert!(enter(1, Transport::Https).is_none());
         let (third, fourth) = (enter(2, Transport::Tls), enter(3, Transport::Tls));
-        assert!(third.is_some() && fourth.is_some() && enter(4, Transport::Tls).is_none());
+        assert!(third.is_some() && fourth.is_some());
+        let (fifth, _) = enter(4, Transport::Tls).expect("the prefix with two loses one");
+        drop(fifth);
         drop((first, second));
         assert!(enter(1, Transport::Https).is_some());
         let report = counters.report();
         let refused =
             |at: usize| (report[at].counters.refused_full, report[at].counters.refused_prefix);
-        assert_eq!([refused(0), refused(1), refused(2)], [(0, 0), (1, 0), (0, 1)]);
+        assert_eq!([refused(0), refused(1), refused(2)], [(0, 0), (0, 0), (0, 1)]);
         assert_eq!(report.iter().map(|one| one.counters.open).sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn attack_a_full_places_go_from_the_heaviest_prefix_and_from_who_asks_nothing() {
+        let config = config("max_connections = 6\nmax_connections_per_prefix = 6");
+        let counters = AllCounters::default();
+        let places = Places::new(&config, counters.clone(), IdleTime::default());
+        let enter = |host: u8| places.enter(([10, 0, host, 1], 1).into(), Transport::Tcp);
+        let mut held: Vec<(Place, Lost)> = [1, 1, 1, 2, 2, 3].into_iter().flat_map(enter).collect();
+        held[0].0.renewal().renew(true);
+        let (newcomer, _) = enter(4).expect("a newcomer always gets in");
+        let is_lost = |(_, lost): &mut (Place, Lost)| lost.try_recv() == Err(TryRecvError::Closed);
+        let mut lost = || held.iter_mut().map(is_lost).collect::<Vec<bool>>();
+        assert_eq!(lost(), [false, true, false, false, false, false], "its oldest without a query");
+        assert!(enter(1).is_none(), "who has most displaces nobody");
+        let others: Vec<_> = [5, 6].into_iter().flat_map(enter).collect();
+        assert_eq!(lost(), [false, true, true, true, false, false], "of all that have two");
+        drop((newcomer, others));
+        let report = &counters.report()[0].counters;
+        assert_eq!((report.displaced, report.refused_full), (3, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attack_a_the_time_for_first_bytes_shrinks_with_the_load() {
+        let config = config("max_connections = 4");
+        let places = Places::new(&config, AllCounters::default(), IdleTime::default());
+        let enter = |host: u8| places.enter(([10, 0, host, 1], 1).into(), Transport::Tcp).unwrap();
+        let calm = Duration::from_secs(5);
+        let begun = Instant::now();
+        assert_eq!(places.in_time(calm, std::future::pending::<()>()).await, None);
+        assert_eq!(begun.elapsed(), calm);
+        let waiting = places.clone();
+        let waiting =
+            tokio::spawn(async move { waiting.in_time(calm, std::future::pending::<()>()).await });
+        tokio::task::yield_now().await;
+        let begun = Instant::now();
+        let _held: Vec<(Place, Lost)> = (0..4).map(enter).collect();
+        assert_eq!(waiting.await.unwrap(), None);
+        assert!(begun.elapsed() <= Duration::from_millis(200), "also for those that wait already");
     }
 
     #[test]
@@ -177,7 +272,7 @@ mod tests {
             let places = Places::new(&config(keys), AllCounters::default(), IdleTime::default());
             let address = |host: u8| ([10, 0, host, 1], 1).into();
             let enter = |host: &u8| places.enter(address(*host), Transport::Quic).unwrap();
-            let _held: Vec<Place> = held.iter().map(enter).collect();
+            let _held: Vec<(Place, Lost)> = held.iter().map(enter).collect();
             places.are_few_for(address(host))
         };
         let keys = "max_connections = 100\nmax_connections_per_prefix = 8";
@@ -198,7 +293,7 @@ mod tests {
         let places = Places::new(&config, AllCounters::default(), told.clone());
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Low, 300));
         let enter = |_| places.enter(([10, 0, 0, 1], 1).into(), Transport::Tcp).unwrap();
-        let held: Vec<Place> = (0..9).map(enter).collect();
+        let held: Vec<(Place, Lost)> = (0..9).map(enter).collect();
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Full, 0));
         drop(held);
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Low, 300));

@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use pmdns_nics::counters::count;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
+use crate::access::{is_proxy, reset};
 use crate::places::Place;
 use crate::service::Service;
 
@@ -28,30 +28,36 @@ const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 
 /// The client of a new connection, whose place moves to the client's prefix. `None`: the connection has to end. A trusted peer
-/// sent no header in time or one that is malformed, which is counted, or its client's prefix has no place left.
+/// sent no header in time or one that is malformed, which is counted, its client may not ask, or the client's prefix has no place
+/// left.
 pub(crate) async fn client(
     mut stream: TcpStream,
     peer: SocketAddr,
-    mut place: Place,
+    place: Place,
     service: &Service,
 ) -> Option<(TcpStream, SocketAddr, Place)> {
-    let address = peer.ip().to_canonical();
-    if !service.proxies.iter().any(|prefix| prefix.contains(address)) {
+    if !is_proxy(&service.proxies, peer) {
         return Some((stream, peer, place));
     }
     let counters = service.counters.of(place.transport());
-    let client = match timeout(service.limits.io_timeout, read(&mut stream, peer)).await {
-        Ok(Ok(client)) => client,
-        Ok(Err(error)) => {
-            tracing::debug!("from the proxy {peer}: {error}");
-            count(&counters.malformed);
-            return None;
-        }
-        Err(_) => {
-            count(&counters.slow_queries);
-            return None;
-        }
-    };
+    let client =
+        match service.places.in_time(service.limits.io_timeout, read(&mut stream, peer)).await {
+            Some(Ok(client)) => client,
+            Some(Err(error)) => {
+                tracing::debug!("from the proxy {peer}: {error}");
+                count(&counters.malformed);
+                return None;
+            }
+            None => {
+                count(&counters.slow_queries);
+                return None;
+            }
+        };
+    if !service.access.admits(client) {
+        count(&counters.denied);
+        reset(&stream);
+        return None;
+    }
     place.move_to(client).then_some((stream, client, place))
 }
 

@@ -7,6 +7,7 @@ use pmdns_config::{Config, Streams};
 use pmdns_nics::stream::IdleTime;
 use tokio::sync::watch;
 
+use crate::access::AccessList;
 use crate::counters::AllCounters;
 use crate::driver::ThreadEnds;
 use crate::encrypted::Encryption;
@@ -34,6 +35,8 @@ pub struct ServerParts {
     pub idle_time: IdleTime,
     /// The needs of the encrypted transports; `None`: there are none.
     pub encryption: Option<Encryption>,
+    /// Who may connect.
+    pub access: AccessList,
 }
 
 impl Servers {
@@ -43,14 +46,15 @@ impl Servers {
         parts: ServerParts,
         begin: impl Fn(usize) + Clone + Send + 'static,
     ) -> io::Result<Self> {
-        let ServerParts { listeners, ends, counters, idle_time, encryption } = parts;
+        let ServerParts { listeners, ends, counters, idle_time, encryption, access } = parts;
         let places = Places::new(config, counters.clone(), idle_time);
         let mut servers = Self { stop: watch::Sender::new(()), threads: Vec::new() };
         for (number, ThreadEnds { door, collector }) in ends.into_iter().enumerate() {
             let (places, counters) = (places.clone(), counters.clone());
             let proxies = config.streams.proxy_protocol.clone().into();
             let limits = Limits::of(config);
-            let service = Service { door, places, counters, limits, proxies };
+            let access = access.clone();
+            let service = Service { door, places, counters, limits, access, proxies };
             let listeners = listeners.of_thread(number)?;
             let encryption = encryption.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pmdns_config::{Config, Prefix};
 
+use crate::access::AccessList;
 use crate::counters::AllCounters;
 use crate::door::Door;
 use crate::load::Load;
@@ -24,6 +25,8 @@ pub struct Service {
     pub counters: AllCounters,
     /// The limits of one connection.
     pub limits: Limits,
+    /// Who may connect.
+    pub access: AccessList,
     /// The proxies that tell who their clients are.
     pub(crate) proxies: Arc<[Prefix]>,
 }

@@ -22,17 +22,20 @@ use crate::counters::{AllCounters, StreamSnapshot};
 use crate::door::Door;
 use crate::entrances::{Entrance, Entrances};
 use crate::lock::lock;
-use crate::places::Places;
+use crate::places::{Lost, Place, Places};
 use crate::prefix::PrefixLengths;
 use crate::service::{Limits, Service};
 use crate::table::{SharedTable, Table};
-use crate::testing::config;
+use crate::testing::{config, everybody};
 
 /// The name in the certificates.
 pub(crate) const NAME: &str = "dns.example";
 
 /// A query for `example.`, type A, with id 0.
 pub(crate) const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01";
+
+/// The option edns-tcp-keepalive without a time.
+const KEEPALIVE: &[u8] = b"\0\x0b\0\0";
 
 /// Queries that the line can hold. One client has a part of them.
 const CAPACITY: usize = 1024;
@@ -69,6 +72,8 @@ pub(crate) struct Line {
     /// The IPv4 addresses of who asked.
     pub(crate) clients: Arc<Mutex<Vec<Ipv4Addr>>>,
     table: SharedTable,
+    /// The places of its clients.
+    places: Mutex<Vec<(Place, Lost)>>,
 }
 
 impl Line {
@@ -85,7 +90,7 @@ impl Line {
         let line = Self::with_capacity("", 1, |_| None);
         let client = SocketAddr::from(([192, 0, 2, 9], 9));
         let pending = line.service.door.ask(client, Transport::Tcp, QUERY);
-        std::mem::forget(pending.unwrap());
+        std::mem::forget(pending);
         line
     }
 
@@ -107,23 +112,28 @@ impl Line {
             seed: [7; 16],
         };
         let table: SharedTable = Arc::new(Mutex::new(Table::new(0, capacity)));
+        let budget = Budget::new(config.streams.max_buffered_bytes_in_all.bytes());
         let service = Service {
-            door: Door::new(Arc::new(entrances), Arc::clone(&table)),
+            door: Door::new(Arc::new(entrances), Arc::clone(&table), budget.clone()),
             places: Places::new(&config, counters.clone(), IdleTime::default()),
             counters,
             limits: Limits::of(&config),
+            access: everybody(),
             proxies: config.streams.proxy_protocol.clone().into(),
         };
         let (asked, clients) = (Asked::default(), Arc::default());
         let seen = (Arc::clone(&asked), Arc::clone(&clients));
-        tokio::spawn(run(queries, Arc::clone(&table), answer, seen.0, seen.1));
-        Self { service, asked, clients, table }
+        tokio::spawn(run(queries, (Arc::clone(&table), budget), answer, seen.0, seen.1));
+        Self { service, asked, clients, table, places: Mutex::default() }
     }
 
     /// A client of this line.
     pub(crate) fn client(&self, transport: Transport) -> Arc<Client> {
         let address = "192.0.2.7:4000".parse().unwrap();
-        Client::new(address, transport, self.service.clone())
+        let entered = self.service.places.enter(address, transport).expect("there is a place");
+        let client = Client::new(address, &entered.0, self.service.clone());
+        lock(&self.places).push(entered);
+        client
     }
 
     pub(crate) fn counted(&self, transport: Transport) -> StreamSnapshot {
@@ -143,12 +153,11 @@ impl Line {
 /// Answers every query, as a data core and the thread's collector would.
 async fn run(
     mut queries: Consumer<Frame>,
-    table: SharedTable,
+    (table, budget): (SharedTable, Budget),
     answer: impl Fn(&[u8]) -> Option<Vec<u8>>,
     asked: Asked,
     clients: Arc<Mutex<Vec<Ipv4Addr>>>,
 ) {
-    let budget = Budget::new(64 << 20);
     loop {
         tokio::time::sleep(Duration::from_millis(1)).await;
         while let Ok(frame) = queries.pop() {
@@ -160,8 +169,11 @@ async fn run(
             if let Some(answer) = answer(message)
                 && let Some(waiting) = lock(&table).close(header.token())
             {
+                let Some(answer) = Answer::new(&answer, &waiting, &budget) else { continue };
+                // As parse notes it.
+                let has_keepalive = message.ends_with(KEEPALIVE);
                 // The client may have gone.
-                let _ = waiting.give.send(Answer::new(&answer, &budget).unwrap());
+                let _ = waiting.give.send(answer.with_keepalive(has_keepalive));
             }
         }
         drop(lock(&table).expire(tokio::time::Instant::now()));

@@ -8,6 +8,7 @@ use pmdns_nics::counters::count;
 use pmdns_nics::stream::Transport;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::access::{is_proxy, reset};
 use crate::places::Place;
 use crate::service::Service;
 use crate::{framing, proxy};
@@ -18,13 +19,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves a listener's clients over TCP, for ever.
 pub(crate) async fn serve(listener: std::net::TcpListener, service: Service) {
     accept(listener, Transport::Tcp, service, |stream, client, place, service| async move {
-        framing::serve(stream, client, Transport::Tcp, &service).await;
-        drop(place);
+        framing::serve(stream, client, &place, &service).await;
     })
     .await;
 }
 
-/// Accepts connections for ever, and has `serve` serve each that gets a place, on a task of its own.
+/// Accepts connections for ever, and has `serve` serve each that gets a place, on a task of its own. A place is taken only by
+/// who may ask, or by a proxy, whose client is judged when it is known.
 pub(crate) async fn accept<F>(
     listener: std::net::TcpListener,
     transport: Transport,
@@ -44,12 +45,22 @@ pub(crate) async fn accept<F>(
             Ok((stream, client)) => {
                 // Answers are written whole. None of them waits for more to be sent with it.
                 let _best_effort = stream.set_nodelay(true);
-                if let Some(place) = service.places.enter(client, transport) {
+                if !is_proxy(&service.proxies, client) && !service.access.admits(client) {
+                    count(&service.counters.of(transport).denied);
+                    reset(&stream);
+                } else if let Some((place, lost)) = service.places.enter(client, transport) {
                     let (serve, service) = (serve.clone(), service.clone());
-                    tokio::spawn(async move {
+                    let served = async move {
                         let told = proxy::client(stream, client, place, &service).await;
                         if let Some((stream, client, place)) = told {
                             serve(stream, client, place, service).await;
+                        }
+                    };
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            () = served => {}
+                            // It ends when the place has gone to another connection.
+                            _ = lost => {}
                         }
                     });
                 }

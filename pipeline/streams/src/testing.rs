@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use pmdns_config::{Config, Streams};
+use pmdns_config::{Config, RateLimit, Streams};
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE};
 use pmdns_nics::{Burst, MAX_BURST, PortPlan, Rss};
+use socket2::{Domain, Socket, Type};
 
+use crate::access::AccessList;
 use crate::counters::{AllCounters, StreamSnapshot};
 use crate::door::Transport;
 use crate::driver::{self, Port};
 use crate::listeners::Listeners;
+use crate::prefix::{ClientPrefix, PrefixLengths};
 use crate::server::{ServerParts, Servers};
 
 /// A config whose table `[streams]` has these keys, and an address over TCP.
@@ -36,6 +39,17 @@ pub(crate) fn config(streams: &str) -> Config {
     Config::from_toml(&text).expect("the test's config is lawful")
 }
 
+/// The prefix of a client of this host number.
+pub(crate) fn prefix(host: u8) -> ClientPrefix {
+    let lengths = PrefixLengths::of(&RateLimit { ipv4_prefix: 32, ..RateLimit::default() });
+    lengths.prefix(([10, 0, 0, host], 1).into())
+}
+
+/// An access list that lets everybody ask.
+pub(crate) fn everybody() -> AccessList {
+    AccessList::new(Arc::new(|_| true))
+}
+
 /// Turns a query's message into its answer's. `None`: nothing comes back.
 pub(crate) type Handler = fn(&[u8]) -> Option<Vec<u8>>;
 
@@ -52,6 +66,11 @@ pub(crate) struct Rig {
 impl Rig {
     /// Servers with these settings, whose queries `handler` answers.
     pub(crate) fn start(streams: &str, handler: Handler) -> Self {
+        Self::start_for(streams, everybody(), handler)
+    }
+
+    /// The same, for those who may ask.
+    pub(crate) fn start_for(streams: &str, access: AccessList, handler: Handler) -> Self {
         let config = config(streams);
         let plan = PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false };
         let Port { queues, threads, counters, .. } =
@@ -67,12 +86,24 @@ impl Rig {
             counters: counters.clone(),
             idle_time,
             encryption,
+            access,
         };
         let servers = Servers::start(&config, parts, |_| {}).expect("threads can be started");
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let line = std::thread::spawn(move || answer_all(queues, handler, &stopped));
         Self { tcp, counters, _servers: servers, stop, line: Some(line) }
+    }
+
+    /// A connection over TCP from the loopback network 127.0.`network`.0/24.
+    pub(crate) fn connect_from(&self, network: u8) -> std::net::TcpStream {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let from = SocketAddr::from(([127, 0, network, 1], 0));
+        // So the kernel holds few bytes for who does not read.
+        socket.set_recv_buffer_size(4096).expect("a size");
+        socket.bind(&from.into()).expect("loopback has all of 127.0.0.0/8");
+        socket.connect(&self.tcp.into()).expect("the server listens");
+        socket.into()
     }
 
     /// The counters over TCP.

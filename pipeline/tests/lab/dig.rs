@@ -33,6 +33,12 @@ pub(crate) fn dig_is_unanswered(server: &str, arguments: &str) -> bool {
     run(server, &format!("{arguments} +time=1")).contains("timed out")
 }
 
+/// Whether nobody answers, and dig does not wait for it: the connection was reset.
+pub(crate) fn dig_is_reset(server: &str, arguments: &str) -> bool {
+    let told = run(server, arguments);
+    !told.contains("status:") && !told.contains("timed out")
+}
+
 fn run(server: &str, arguments: &str) -> String {
     let output = Command::new("dig")
         .args([&format!("@{server}"), "+tries=1", "+time=10", "+ignore", "+nocookie"])

@@ -28,18 +28,24 @@ fn of_hops(what: Exception, l4: &[u8], ttl: u8) -> Packet {
     }
 }
 
+/// The known routers: the sender of the packets here, or nobody.
+fn peers(is_known: bool) -> Peers {
+    let known = is_known.then_some(std::net::Ipv4Addr::UNSPECIFIED.into());
+    Peers::new(known, Seed::new([3; 16]))
+}
+
 fn ports(from: u16, to: u16) -> Vec<u8> {
     [from.to_be_bytes(), to.to_be_bytes()].concat()
 }
 
 fn tcp(from: u16, to: u16, flags: u8) -> ExceptionClass {
     let header = [&ports(from, to)[..], &[0; 9], &[flags], &[0; 6]].concat();
-    ExceptionClass::of(&packet(Exception::Tcp, &header))
+    ExceptionClass::of(&packet(Exception::Tcp, &header), &peers(true))
 }
 
 #[test]
 fn classes_are_told_by_ports_and_types() {
-    use ExceptionClass::{Control, Rest, Streams};
+    use ExceptionClass::{Control, Link, Rest, Streams};
     for port in [53, 443, 853] {
         assert_eq!(tcp(4000, port, SYN), Streams);
         assert_eq!(tcp(port, 4000, ACK), Rest, "what we ask others");
@@ -47,26 +53,70 @@ fn classes_are_told_by_ports_and_types() {
     assert_eq!([tcp(4000, 179, ACK), tcp(179, 4000, SYN | ACK), tcp(4000, 179, 4)], [Control; 3]);
     assert_eq!([tcp(4000, 179, SYN), tcp(179, 4000, SYN)], [Rest; 2], "anybody sends those");
     assert_eq!(tcp(4000, 22, ACK), Rest);
-    let udp = |to| ExceptionClass::of(&packet(Exception::UdpPort, &ports(4000, to)));
-    assert_eq!([3784, 3785, 4784].map(udp), [Control; 3]);
+    let of = |packet: &Packet| ExceptionClass::of(packet, &peers(true));
+    let udp = |to| of(&packet(Exception::UdpPort, &ports(4000, to)));
+    assert_eq!([3784, 3785, 4784].map(udp), [Link, Link, Control]);
     assert_eq!([443, 853].map(udp), [Streams; 2]);
     assert_eq!([53, 179, 3786].map(udp), [Rest; 3]);
-    let icmpv6 = |kind| ExceptionClass::of(&packet(Exception::Icmpv6, &[kind]));
-    assert_eq!([133, 134, 135, 136, 137].map(icmpv6), [Control; 5]);
+    let icmpv6 = |kind| of(&packet(Exception::Icmpv6, &[kind]));
+    assert_eq!([133, 134, 135, 136, 137].map(icmpv6), [Link; 5]);
     assert_eq!([1, 2, 3, 129, 132, 138].map(icmpv6), [Rest; 6]);
-    let forwarded = |what, l4: &[u8]| ExceptionClass::of(&of_hops(what, l4, 254));
+    let forwarded = |what, l4: &[u8]| of(&of_hops(what, l4, 254));
     let udp = |to| forwarded(Exception::UdpPort, &ports(4000, to));
     assert_eq!([3784, 3785, 4784].map(udp), [Rest, Rest, Control], "two are for one hop only");
     assert_eq!(forwarded(Exception::Icmpv6, &[135]), Rest, "the kernel would not believe it");
-    let of = |what| ExceptionClass::of(&packet(what, &[]));
-    assert_eq!(of(Exception::Arp), Control);
+    let of = |what| ExceptionClass::of(&packet(what, &[]), &peers(true));
+    assert_eq!(of(Exception::Arp), Link);
     for what in [Exception::Tcp, Exception::UdpPort, Exception::Icmpv6, Exception::Fragment] {
         assert_eq!(of(what), Rest, "cut off");
     }
 }
 
+#[test]
+fn attack_e_nothing_from_afar_is_of_the_link_and_control_is_for_known_routers() {
+    let of = |packet: &Packet, is_known| ExceptionClass::of(packet, &peers(is_known));
+    let bgp = [&ports(4000, 179)[..], &[0; 9], &[ACK], &[0; 6]].concat();
+    let forged = packet(Exception::Tcp, &bgp);
+    assert_eq!(
+        [of(&forged, true), of(&forged, false)],
+        [ExceptionClass::Control, ExceptionClass::Rest]
+    );
+    let over_hops = packet(Exception::UdpPort, &ports(4000, BFD_OVER_HOPS));
+    assert_eq!(of(&over_hops, false), ExceptionClass::Rest);
+    for ttl in 0..255 {
+        for (what, l4) in [
+            (Exception::Tcp, bgp.clone()),
+            (Exception::UdpPort, ports(4000, 3784)),
+            (Exception::UdpPort, ports(4000, BFD_OVER_HOPS)),
+            (Exception::Icmpv6, vec![135]),
+        ] {
+            assert_eq!(of(&of_hops(what, &l4, ttl), false), ExceptionClass::Rest, "{ttl} {what:?}");
+        }
+    }
+}
+
+#[test]
+fn attack_f_redirects_are_known_in_both_families_and_in_first_fragments() {
+    let icmp = |what, kind: u8, protocol: u8, fragment: u16| {
+        let mut packet = packet(what, &[kind, 1, 0, 0, 0, 0, 0, 0]);
+        let bytes = packet.frame.bytes_mut();
+        (bytes[14], bytes[14 + v4::PROTOCOL]) = (0x45, protocol);
+        put16(bytes, 14 + v4::FRAGMENT, fragment);
+        is_redirect(&packet)
+    };
+    assert!(icmp(Exception::Icmp, 5, 1, 0) && icmp(Exception::Fragment, 5, 1, 0x2000));
+    assert!(!icmp(Exception::Icmp, 3, 1, 0) && !icmp(Exception::Icmp, 8, 1, 0));
+    assert!(!icmp(Exception::Fragment, 5, 1, 9), "that is in the middle of something");
+    assert!(!icmp(Exception::Protocol, 5, 47, 0));
+    let icmpv6 = |kind| is_redirect(&packet(Exception::Icmpv6, &[kind]));
+    assert!(icmpv6(137) && ![133, 134, 135, 136, 1].map(icmpv6).contains(&true));
+    assert!(
+        !is_redirect(&packet(Exception::Arp, &[5])) && !is_redirect(&packet(Exception::Tcp, &[5]))
+    );
+}
+
 /// The limits of a class at so many a second.
-fn limits(rest_per_second: u32) -> [ClassLimit; 3] {
+fn limits(rest_per_second: u32) -> [ClassLimit; 4] {
     let mut config = pmdns_config::Config::default();
     config.exceptions.rest_per_second = rest_per_second;
     ClassLimit::of_all(&config, SECOND, Seed::new([3; 16]))
@@ -81,38 +131,41 @@ fn from(client: u8, now: u64) -> Packet {
 
 #[test]
 fn a_prefix_gets_no_more_than_its_share_of_a_class() {
-    let [_, _, mut rest] = limits(4000);
+    let [.., mut rest] = limits(4000);
     let passed = |limit: &mut ClassLimit, client, now| {
         (0..1000).filter(|_| limit.passes(&from(client, now))).count()
     };
     assert_eq!(passed(&mut rest, 1, SECOND), 100, "a burst of its share");
     assert_eq!(passed(&mut rest, 2, SECOND), 100, "another has its own");
-    assert_eq!(passed(&mut rest, 3, SECOND) + passed(&mut rest, 4, SECOND), 200);
-    assert_eq!(passed(&mut rest, 5, SECOND), 0, "that was the burst of the class");
-    assert_eq!(passed(&mut rest, 5, 2 * SECOND), 100, "a second later");
+    let others: Vec<usize> = (3..=12).map(|client| passed(&mut rest, client, SECOND)).collect();
+    assert!(
+        others.iter().all(|passed| (1..=100).contains(passed)),
+        "a newcomer passes: {others:?}"
+    );
+    assert_eq!(passed(&mut rest, 5, 3 * SECOND), 100, "later");
 }
 
 #[test]
 fn a_flood_of_arp_leaves_room_for_bfd() {
     let mut config = pmdns_config::Config::default();
-    config.exceptions.control_per_second = 4000;
-    let [mut control, ..] = ClassLimit::of_all(&config, SECOND, Seed::new([3; 16]));
+    config.exceptions.link_per_second = 4000;
+    let [mut link, ..] = ClassLimit::of_all(&config, SECOND, Seed::new([3; 16]));
     let arp = Packet { received: SECOND, ..packet(Exception::Arp, &[]) };
-    assert_eq!((0..1000).filter(|_| control.passes(&arp)).count(), 100);
+    assert_eq!((0..1000).filter(|_| link.passes(&arp)).count(), 100);
     let bfd = packet(Exception::UdpPort, &ports(4000, 3784));
-    assert!(control.passes(&Packet { received: SECOND, ..bfd }));
+    assert!(link.passes(&Packet { received: SECOND, ..bfd }));
 }
 
 #[test]
 fn classes_do_not_share() {
-    let [mut control, _, mut rest] = limits(1);
+    let [mut link, .., mut rest] = limits(1);
     while rest.passes(&from(1, SECOND)) {}
-    assert!(control.passes(&from(1, SECOND)));
+    assert!(link.passes(&from(1, SECOND)));
 }
 
 #[test]
 fn a_rate_of_zero_is_no_limit() {
-    let [_, _, mut rest] = limits(0);
+    let [.., mut rest] = limits(0);
     assert!((0..100_000).all(|_| rest.passes(&from(1, SECOND))));
 }
 
@@ -190,7 +243,8 @@ fn no_bytes_make_finishing_panic() {
                 packet.step = Step::exception(what);
                 packet.layout = Layout { l3, l4, ..Layout::default() };
                 finish_checksum(&mut packet, true);
-                ExceptionClass::of(&packet);
+                ExceptionClass::of(&packet, &peers(true));
+                is_redirect(&packet);
             }
         }
     }

@@ -270,7 +270,12 @@ mod tests {
 
     #[test]
     fn clients_behind_one_address_are_told_apart_by_their_blocks_of_ports() {
-        let settings = pmdns_config::RateLimit { ipv4_prefix: 32, ipv4_port_bits: 4, ..settings() };
+        let settings = pmdns_config::RateLimit {
+            ipv4_prefix: 32,
+            ipv4_port_bits: 4,
+            ipv4_port_prefixes: vec!["0.0.0.0/0".parse().unwrap()],
+            ..settings()
+        };
         let mut limiter = limiter(&settings);
         let mut from = |source_port| {
             let mut packet = Query { source_port, ..query("a. A") }.packet();

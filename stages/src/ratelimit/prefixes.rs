@@ -1,5 +1,8 @@
 //! Prefixes of clients: the leading bits of the address, and behind a CGNAT those of the port.
 
+use std::net::Ipv4Addr;
+
+use pmdns_config::PortBlocks;
 use pmdns_config::narrow::low_u64;
 
 use crate::packet::Packet;
@@ -10,7 +13,7 @@ use crate::wire::name::Seed;
 pub struct ClientPrefixes {
     ipv4_mask: u32,
     ipv6_mask: u128,
-    port_mask: u16,
+    ports: PortBlocks,
     seed: Seed,
 }
 
@@ -19,8 +22,8 @@ impl ClientPrefixes {
     pub fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
         let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
         let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
-        let port_rest = u16::MAX.checked_shr(u32::from(settings.ipv4_port_bits)).unwrap_or(0);
-        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, port_mask: !port_rest, seed }
+        let ports = PortBlocks::of(settings);
+        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, ports, seed }
     }
 
     /// Hash of the prefix of a packet's client. [`Seed::hash`] will not do: it takes bytes for letters.
@@ -30,9 +33,11 @@ impl ClientPrefixes {
         let client = packet.layout.client(frame);
         // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
         let (family, high, low) = if let Ok(address) = client.try_into() {
-            let ports = match self.port_mask {
-                0 => 0,
-                mask => packet.layout.client_port(frame) & mask,
+            let ports = match self.ports.are_none() {
+                true => 0,
+                false => self
+                    .ports
+                    .block(Ipv4Addr::from_octets(address), packet.layout.client_port(frame)),
             };
             (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), u64::from(ports))
         } else if let Ok(address) = client.try_into() {

@@ -24,6 +24,12 @@ use super::tokens::Tokens;
 /// Wrong tokens that one address may show in a second; twice as many at once.
 const WRONG_TOKENS: Rate = Rate(5);
 
+/// Wrong tokens that all addresses together may show in a second; twice as many at once.
+const WRONG_TOKENS_IN_ALL: Rate = Rate(200);
+
+/// Lines about refused requests in a second; twice as many at once. A flood from many addresses does not fill the log.
+const LINES: Rate = Rate(5);
+
 /// Files of the console that one address may fetch in a second; twice as many at once. A page has some fifteen.
 const FILES: Rate = Rate(50);
 
@@ -38,7 +44,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// The other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
     /// Over TCP.
     Address(IpAddr),
@@ -50,6 +56,24 @@ pub enum Peer {
 #[derive(Clone, Debug)]
 pub(super) struct By(pub(super) String);
 
+/// The lines about refusals.
+#[derive(Debug)]
+struct Lines {
+    limit: Limit<()>,
+    left_out: u64,
+}
+
+impl Lines {
+    /// How many lines were left out before this one; `None`: so is this one.
+    fn admit(&mut self, now: Instant) -> Option<u64> {
+        if !self.limit.admit((), now) {
+            self.left_out += 1;
+            return None;
+        }
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
 /// The guard before every request.
 #[derive(Debug)]
 pub struct Guard {
@@ -57,6 +81,8 @@ pub struct Guard {
     hosts: Vec<String>,
     tokens: Mutex<Arc<Tokens>>,
     wrong: Mutex<Limit<IpAddr>>,
+    wrong_in_all: Mutex<Limit<()>>,
+    lines: Mutex<Lines>,
     bearers: Mutex<Limit<String>>,
     files: Mutex<Limit<IpAddr>>,
 }
@@ -68,6 +94,8 @@ impl Guard {
             hosts,
             tokens: Mutex::new(Arc::new(tokens)),
             wrong: Mutex::new(Limit::new(WRONG_TOKENS)),
+            wrong_in_all: Mutex::new(Limit::new(WRONG_TOKENS_IN_ALL)),
+            lines: Mutex::new(Lines { limit: Limit::new(LINES), left_out: 0 }),
             bearers: Mutex::new(Limit::new(rate)),
             files: Mutex::new(Limit::new(FILES)),
         }
@@ -93,7 +121,10 @@ impl Guard {
             if !lock(&self.wrong).admit(network_of(address), now) {
                 return Err(too_many("this address"));
             }
-            tracing::warn!("api: {address} is refused: it has no token that counts");
+            if !lock(&self.wrong_in_all).admit((), now) {
+                return Err(too_many("who has no token"));
+            }
+            self.warn(&format!("{address} is refused: it has no token that counts"), now);
             let detail = "send a token of the configuration: Authorization: Bearer TOKEN";
             return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
         };
@@ -102,11 +133,8 @@ impl Guard {
         }
         let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         if !reads && bearer.role != Role::Operate {
-            tracing::warn!(
-                "api: token {} from {address} may not {}",
-                bearer.name,
-                request.method()
-            );
+            let method = request.method();
+            self.warn(&format!("token {} from {address} may not {method}", bearer.name), now);
             let detail =
                 format!("token {} has the role read; changes need the role operate", bearer.name);
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
@@ -128,6 +156,16 @@ impl Guard {
                 StatusCode::TOO_MANY_REQUESTS,
                 "this address fetches the console too often; wait a second",
             )),
+        }
+    }
+
+    /// Writes a line about a refusal, if there were few.
+    fn warn(&self, line: &str, now: Instant) {
+        if let Some(left_out) = lock(&self.lines).admit(now) {
+            match left_out {
+                0 => tracing::warn!("api: {line}"),
+                _ => tracing::warn!("api: {line}; {left_out} more were refused before it"),
+            }
         }
     }
 
@@ -200,14 +238,46 @@ fn secret_of(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| secret.trim_ascii())
 }
 
-/// An IPv6 requester has a whole network of addresses.
+/// An IPv6 requester has a whole network of addresses: a site has a /48 (RFC 6177).
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80).into(),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn attack_n_a_flood_of_wrong_tokens_from_many_addresses_has_few_lines_and_an_end() {
+        let guard = Guard::new(vec![], Tokens::default(), Rate(1));
+        let start = Instant::now();
+        let refused = |number: u32, at: Instant| {
+            let mut request = Request::new(axum::body::Body::empty());
+            request.headers_mut().insert("host", HeaderValue::from_static("127.0.0.1"));
+            request.extensions_mut().insert(Peer::Address(IpAddr::from(number.to_be_bytes())));
+            guard.admit(&request, at).unwrap_err().status
+        };
+        let answers: Vec<u16> = (0..40_000).map(|number| refused(number << 8, start)).collect();
+        assert_eq!(answers.iter().filter(|status| **status == 401).count(), 400);
+        assert_eq!(lock(&guard.lines).left_out, 390, "ten lines at once");
+        let later = start + Duration::from_secs(1);
+        assert_eq!(lock(&guard.lines).admit(later), Some(390));
+    }
+
+    #[test]
+    fn attack_n_a_site_of_ipv6_is_one_requester() {
+        let network = |text: &str| network_of(text.parse().unwrap());
+        assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:ffff::4"));
+        assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));
+        assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+    }
 }

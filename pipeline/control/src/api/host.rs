@@ -17,6 +17,10 @@ pub(super) fn is_ours<B>(request: &Request<B>, names: &[String]) -> bool {
     // HTTP/2 has it in the address.
     let authority = header.or_else(|| request.uri().authority().cloned());
     authority.is_some_and(|authority| {
+        // No browser sends a user, and what stands before `@` is another name to its reader (RFC 9110 section 4.2.4).
+        if authority.as_str().contains('@') {
+            return false;
+        }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         let is_named = |name: &String| {
             name.trim_end_matches('.').eq_ignore_ascii_case(host.trim_end_matches('.'))
@@ -51,6 +55,8 @@ mod tests {
             "127.0.0.1.evil",
             "a b",
             "localhost@evil",
+            "evil@127.0.0.1",
+            "evil@localhost:8053",
         ] {
             assert!(!asked(&[other]), "{other}");
         }

@@ -4,7 +4,6 @@ pub(crate) mod alias_targets;
 pub(crate) mod failures;
 pub(crate) mod hashed;
 pub(crate) mod ipv4;
-pub(crate) mod lists;
 pub(crate) mod pending;
 pub(crate) mod plan;
 pub(crate) mod prefixes;
@@ -12,7 +11,6 @@ pub(crate) mod question;
 pub(crate) mod quota;
 pub(crate) mod refusals;
 pub(crate) mod round_robin;
-pub(crate) mod shares;
 pub(crate) mod variants;
 
 use std::rc::Rc;

@@ -7,26 +7,30 @@
 //!
 //! A question may also be under way for the cache only, without a waiter.
 //!
-//! Places are shared by client prefix ([`crate::questions::shares`]). A question is charged to the prefix of the client
+//! Places are shared by client prefix ([`pmdns_config::shares`]). A question is charged to the prefix of the client
 //! that has waited for it for longest. When the table is full, a prefix with few places gets one of the prefix that has
 //! most.
 
 use std::collections::hash_map::Entry;
+use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use pmdns_config::narrow::to_u32;
+use pmdns_config::shares::lists::{List, Lists};
+use pmdns_config::shares::{self, Hold};
 use pmdns_stages::Tick;
 use pmdns_stages::miss::Miss;
 use slab::Slab;
 
-use crate::questions::hashed::HashedMap;
-use crate::questions::lists::{List, Lists};
+use crate::questions::hashed::{AsHashed, HashedMap};
 use crate::questions::prefixes::{Client, ClientPrefix, Hashed};
 use crate::questions::question::Question;
-use crate::questions::shares::{Hold, Shares};
 use crate::wheel::Wheel;
 pub(crate) use places::Displaced;
+
+/// Which prefix holds how much.
+type Shares = shares::Shares<ClientPrefix, BuildHasherDefault<AsHashed>>;
 
 /// Clients of one prefix that may each have as many queries waiting as one client may.
 const CLIENTS_PER_PREFIX: usize = 4;

@@ -4,8 +4,8 @@
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pmdns_config::RateLimit;
 use pmdns_config::narrow::low_u64;
+use pmdns_config::{PortBlocks, RateLimit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
@@ -51,14 +51,14 @@ impl ClientPrefix {
 pub struct PrefixLengths {
     ipv4: u8,
     ipv6: u8,
-    ports: u8,
+    ports: PortBlocks,
     seed: Seed,
 }
 
 impl PrefixLengths {
     /// The prefix lengths of the rate limit. Addresses are hashed with `seed`.
     pub fn of(settings: &RateLimit, seed: Seed) -> Self {
-        let ports = settings.ipv4_port_bits;
+        let ports = PortBlocks::of(settings);
         Self { ipv4: settings.ipv4_prefix, ipv6: settings.ipv6_prefix, ports, seed }
     }
 
@@ -74,8 +74,8 @@ impl PrefixLengths {
         let (network, block) = match client {
             IpAddr::V4(address) => {
                 let host = u32::MAX.checked_shr(self.ipv4.into()).unwrap_or(0);
-                let others = u16::MAX.checked_shr(self.ports.into()).unwrap_or(0);
-                (Ipv4Addr::from_bits(address.to_bits() & !host).into(), port & !others)
+                let network = Ipv4Addr::from_bits(address.to_bits() & !host);
+                (network.into(), self.ports.block(address, port))
             }
             IpAddr::V6(address) => {
                 let host = u128::MAX.checked_shr(self.ipv6.into()).unwrap_or(0);
@@ -110,6 +110,12 @@ fn client_of(miss: &Miss) -> IpAddr {
 pub(crate) mod tests {
     use super::*;
 
+    /// A client prefix of this number.
+    pub(crate) fn prefix(number: u16) -> ClientPrefix {
+        let [high, low] = number.to_be_bytes();
+        lengths().prefix(Ipv4Addr::new(10, high, low, 1).into(), 53)
+    }
+
     /// The usual prefixes.
     pub(crate) fn lengths() -> PrefixLengths {
         PrefixLengths::of(&RateLimit::default(), Seed::new([9; 16]))
@@ -128,7 +134,13 @@ pub(crate) mod tests {
 
     #[test]
     fn clients_behind_one_address_are_told_apart_by_their_blocks_of_ports() {
-        let lengths = PrefixLengths { ipv4: 32, ports: 4, ..lengths() };
+        let settings = RateLimit {
+            ipv4_prefix: 32,
+            ipv4_port_bits: 4,
+            ipv4_port_prefixes: vec!["192.0.2.0/24".parse().unwrap()],
+            ..RateLimit::default()
+        };
+        let lengths = PrefixLengths::of(&settings, Seed::new([9; 16]));
         let prefix = |text: &str, port| lengths.prefix(text.parse().unwrap(), port);
         assert_eq!(prefix("192.0.2.1", 4096), prefix("192.0.2.1", 8191));
         assert_ne!(prefix("192.0.2.1", 4095), prefix("192.0.2.1", 4096));

@@ -69,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::questions::shares::tests::prefix;
+    use crate::questions::prefixes::tests::prefix;
 
     /// A quota that these prefixes have filled in turns.
     fn filled(capacity: usize, prefixes: u16) -> Quota {

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 
+use pmdns_config::shares::lists::{List, Lists};
+
 use crate::questions::hashed::AsHashed;
-use crate::questions::lists::{List, Lists};
 use crate::questions::prefixes::ClientPrefix;
 
 /// The most groups that one step looks at. The others are looked at in the next step.
@@ -136,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::questions::shares::tests::prefix;
+    use crate::questions::prefixes::tests::prefix;
 
     /// A queue of items that these prefixes have sent, numbered in order of arrival.
     fn queue(sent: impl IntoIterator<Item = u16>) -> RoundRobin<usize> {

@@ -188,7 +188,7 @@ impl Upstreams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::questions::shares::tests::prefix;
+    use crate::questions::prefixes::tests::prefix;
 
     #[test]
     fn so_many_are_under_way_and_no_more() {

@@ -327,7 +327,7 @@ fn rings(report: &Report) -> Vec<Family> {
 fn kernel_exceptions(report: &Report) -> Vec<Family> {
     const FATES: [(&str, &str); 3] = [("passed", ""), ("limited", "_limited"), ("full", "_full")];
     let sum = |name: &str| report.workers.iter().map(|worker| worker.counter(name)).sum::<u64>();
-    let samples = ["control", "streams", "rest"].into_iter().flat_map(|class| {
+    let samples = ["link", "control", "streams", "rest"].into_iter().flat_map(|class| {
         FATES.map(|(fate, suffix)| {
             ([class.to_owned(), fate.to_owned()], sum(&format!("kernel_{class}{suffix}")))
         })

@@ -33,7 +33,8 @@ pub struct PuntRate {
 }
 
 /// The classes of exceptions, with their counters.
-const CLASSES: [(&str, [&str; 3]); 3] = [
+const CLASSES: [(&str, [&str; 3]); 4] = [
+    ("link", ["kernel_link", "kernel_link_limited", "kernel_link_full"]),
     ("control", ["kernel_control", "kernel_control_limited", "kernel_control_full"]),
     ("streams", ["kernel_streams", "kernel_streams_limited", "kernel_streams_full"]),
     ("rest", ["kernel_rest", "kernel_rest_limited", "kernel_rest_full"]),
@@ -42,7 +43,9 @@ const CLASSES: [(&str, [&str; 3]); 3] = [
 impl Span<'_> {
     /// The transports that clients have come by.
     pub(super) fn streams(&self) -> Vec<StreamRate> {
-        let refused = |of: &StreamSnapshot| of.refused_full + of.refused_prefix + of.no_room;
+        let refused = |of: &StreamSnapshot| {
+            of.refused_full + of.refused_prefix + of.displaced + of.no_room + of.shed
+        };
         let rate = |(index, later): (usize, &StreamReport)| {
             let earlier = self.earlier.streams.get(index).cloned().unwrap_or_default().counters;
             let now = &later.counters;
@@ -85,7 +88,7 @@ mod tests {
         assert_eq!((tcp.open, tcp.accepted, tcp.queries, tcp.refused), (7, 100.0, 1000.0, 2.0));
         let punts = rates.punts.iter().map(|one| (one.class, one.passed, one.limited, one.full));
         let punts: Vec<_> = punts.collect();
-        assert_eq!(punts[..2], [("control", 10.0, 0.0, 0.0), ("streams", 50.0, 10.0, 0.0)]);
+        assert_eq!(punts[1..3], [("control", 10.0, 0.0, 0.0), ("streams", 50.0, 10.0, 0.0)]);
         let without = Report { taps: Vec::new(), ..later };
         assert!(Rates::between(&earlier, &without).punts.is_empty());
     }

@@ -12,6 +12,9 @@ use crate::overlay::Overlay;
 use crate::rules::{BuildError, RulesBuilder, RulesUpdate};
 use crate::upstreams::UpstreamsUpdate;
 
+/// The most keys that are named when a restart is needed for them.
+const MAX_SHOWN: usize = 10;
+
 /// The result of reading.
 pub(super) struct Read {
     /// With the changes of run time.
@@ -115,5 +118,15 @@ fn in_file(error: BuildError, text: Option<&ConfigText>) -> ReloadError {
             None => error.into(),
         },
         _ => error.into(),
+    }
+}
+
+/// The message about changed keys that need a restart.
+pub(super) fn restart_for(changed: &[String]) -> String {
+    let (shown, others) = changed.split_at(changed.len().min(MAX_SHOWN));
+    match (shown.is_empty(), others.len()) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; restart for {}", shown.join(", ")),
+        (false, more) => format!("; restart for {} and {more} more", shown.join(", ")),
     }
 }

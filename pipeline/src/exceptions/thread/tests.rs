@@ -2,6 +2,7 @@
 
 use pmdns_nics::{HeapPool, release};
 use pmdns_stages::testing::frame_from;
+use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{Exception, Step};
 
 use super::*;
@@ -33,6 +34,7 @@ impl Lab {
             frames: Some(sender),
             pool: pool.clone(),
             partial_checksums: false,
+            peers: Arc::new(Peers::new([], Seed::new([3; 16]))),
             news: Arc::clone(&news),
             counters: Arc::default(),
             stop: Arc::default(),

@@ -176,6 +176,26 @@ async fn cve_2026_54478_the_client_behind_a_proxy_is_who_asks() {
     assert_eq!(rig.counted(Transport::Tls).malformed, 1);
 }
 
+#[tokio::test]
+async fn attack_a_who_may_not_ask_takes_no_place_behind_a_proxy_nor_over_quic() {
+    let settings = "proxy_protocol = [\"127.0.0.1\"]\nmax_connections = 1";
+    let rig = Rig::new(Line::new(settings, quick));
+    rig.line.service.access.set(Arc::new(|client| client == Ipv4Addr::new(192, 0, 2, 7)));
+    let settings = Arc::new(rig.pem.client(&[DOT]));
+    let denied = connect(rig.tls, &settings, &proxied([192, 0, 2, 8])).await;
+    assert!(denied.is_err());
+    assert_eq!(rig.counted(Transport::Tls).denied, 1);
+    let mut allowed = connect(rig.tls, &settings, &proxied([192, 0, 2, 7])).await.unwrap();
+    ask(&mut allowed).await.unwrap();
+    let (endpoint, settings) = quic_client(&rig.pem);
+    let connecting = endpoint.connect_with(settings, rig.quic, NAME).unwrap();
+    while rig.counted(Transport::Quic).denied == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(connecting);
+    assert_eq!(rig.counted(Transport::Quic).accepted, 0);
+}
+
 /// A QUIC client on loopback, and what it connects with.
 fn quic_client(pem: &Pem) -> (Endpoint, quinn::ClientConfig) {
     let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -197,8 +217,38 @@ async fn a_quic_client_shows_its_address_while_few_places_are_free() {
     let begun = |at: usize| held[at].stats().frame_tx.crypto;
     assert_eq!([begun(1), begun(2)], [begun(0); 2]);
     assert_eq!(begun(3), begun(0) + 1);
+    // Connections that ask nothing end soon while places are few, so the test takes those places itself.
+    drop(held);
+    let mut places = Vec::new();
+    while places.len() < 4 {
+        places.extend(rig.line.service.places.enter(rig.quic, Transport::Tcp));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     let fifth = endpoint.connect_with(settings, rig.quic, NAME).unwrap().await;
-    assert!(fifth.is_err(), "all places are taken");
+    assert!(fifth.is_err(), "all places are taken by its own prefix");
     assert_eq!(rig.counted(Transport::Quic).refused_full, 1);
     assert_eq!(rig.counted(Transport::Quic).accepted, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attack_q_a_client_that_never_goes_on_gets_three_times_its_bytes_at_most() {
+    let rig = Rig::new(Line::new("", quick));
+    // Between both stands the test: it passes on the first datagram, and counts what comes back.
+    let between = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (endpoint, settings) = quic_client(&rig.pem);
+    let to = between.local_addr().unwrap();
+    let _connecting = endpoint.connect_with(settings, to, NAME).unwrap();
+    let mut buffer = vec![0; 65_536];
+    let sent = between.recv(&mut buffer).await.unwrap();
+    between.send_to(&buffer[..sent], rig.quic).await.unwrap();
+    let (mut got, mut seen) = (0, [0; 65_536]);
+    // Until the server has given the handshake up, and a while longer.
+    for _ in 0..2000 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        while let Ok((length, from)) = between.try_recv_from(&mut seen) {
+            got += if from == rig.quic { length } else { 0 };
+        }
+    }
+    assert_eq!(rig.counted(Transport::Quic).slow_queries, 1);
+    assert!(got > sent && got <= 3 * sent, "{got} bytes for {sent}");
 }

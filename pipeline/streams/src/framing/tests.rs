@@ -2,8 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use super::{HEADER, MAX_QUERY};
+use crate::access::AccessList;
 use crate::testing::{Handler, Rig};
 
 /// A query with this id, of which nothing but the length matters here.
@@ -191,4 +193,98 @@ fn a_query_without_an_answer_is_given_up() {
         rig.wait_until(|counted| counted.dropped == is_told && counted.unanswered == 1 - is_told);
         assert_eq!(rig.counted().open, 1, "the connection stays");
     }
+}
+
+#[test]
+fn attack_a_connections_without_a_query_make_place_for_those_of_others() {
+    let rig = Rig::start("max_connections = 6\nmax_connections_per_prefix = 3", echo);
+    let mut held = Vec::new();
+    for network in [1, 2, 3] {
+        for number in 1..=2 {
+            let mut silent = rig.connect_from(network);
+            silent.write_all(&[0]).unwrap();
+            held.push(silent);
+            rig.wait_until(|counted| counted.accepted == u64::from(network - 1) * 2 + number);
+        }
+    }
+    for network in [11, 12, 13] {
+        let mut honest = rig.connect_from(network);
+        honest.write_all(&framed(&query(1))).unwrap();
+        assert_eq!(read_message(&mut honest), query(1), "{network}");
+        held.push(honest);
+    }
+    let counted = rig.counted();
+    // Who has asked is idle and gives its place back at once, while places are few.
+    assert_eq!((counted.displaced + counted.slow_queries >= 1, counted.refused_full), (true, 0));
+}
+
+#[test]
+fn attack_a_who_may_not_ask_takes_no_place() {
+    let denied = std::net::IpAddr::from([127, 0, 1, 1]);
+    let access = AccessList::new(Arc::new(move |client| client != denied));
+    let rig = Rig::start_for("max_connections = 1", access.clone(), echo);
+    for number in 1..=20 {
+        let mut denied = rig.connect_from(1);
+        assert!(is_closed(&mut denied));
+        rig.wait_until(|counted| counted.denied == number);
+    }
+    let mut allowed = rig.connect_from(2);
+    allowed.write_all(&framed(&query(1))).unwrap();
+    assert_eq!(read_message(&mut allowed), query(1));
+    assert_eq!((rig.counted().accepted, rig.counted().refused_full), (1, 0));
+    access.set(Arc::new(|_| false));
+    assert!(is_closed(&mut rig.connect_from(2)), "a reload counts for the next connection");
+}
+
+/// Answers what has a high id, and nothing else.
+fn selective(query: &[u8]) -> Option<Vec<u8>> {
+    (query[0] != 0).then(|| query.to_vec())
+}
+
+#[test]
+fn attack_b_queries_that_wait_make_room_for_those_of_others_and_get_servfail() {
+    let rig = Rig::start("max_queries = 8", selective);
+    let mut slow: Vec<TcpStream> = [1, 2].map(|network| rig.connect_from(network)).into();
+    for stream in &mut slow {
+        (1..=4).for_each(|id| stream.write_all(&framed(&query(id))).unwrap());
+    }
+    rig.wait_until(|counted| counted.queries == 8);
+    for network in 11..14 {
+        let mut honest = rig.connect_from(network);
+        honest.write_all(&framed(&query(0x100))).unwrap();
+        assert_eq!(read_message(&mut honest), query(0x100), "a hit");
+    }
+    // The room that a hit took is free again, so one query alone was given up.
+    assert_eq!((rig.counted().shed, rig.counted().no_room), (1, 0));
+    for stream in &slow {
+        stream.set_nonblocking(true).unwrap();
+    }
+    let refused = loop {
+        let mut buffer = [0; 64];
+        let read = slow.iter_mut().find_map(|stream| stream.read(&mut buffer).ok());
+        if let Some(read) = read {
+            break buffer[2..read].to_vec();
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!((&refused[..2], refused[3] & 0x0f), (&query(1)[..2], 2), "the oldest, SERVFAIL");
+}
+
+#[test]
+fn attack_c_a_client_that_does_not_read_loses_its_connection_to_others() {
+    let settings = "io_timeout_ms = 60000\nmax_buffered_bytes_in_all = \"256KiB\"";
+    let rig = Rig::start(settings, long);
+    let queries: Vec<u8> = (0..300).flat_map(|id| framed(&query(id))).collect();
+    // The kernel holds some of the answers. The rest fills the sum.
+    let deaf: Vec<TcpStream> = (0..8).map(|_| rig.connect_from(1)).collect();
+    for mut stream in &deaf {
+        stream.write_all(&queries).unwrap();
+    }
+    rig.wait_until(|counted| counted.no_memory > 0);
+    for network in 11..16 {
+        let mut other = rig.connect_from(network);
+        other.write_all(&framed(&query(1))).unwrap();
+        assert_eq!(read_message(&mut other).len(), 29 + 65_000);
+    }
+    rig.wait_until(|counted| counted.slow_readers > 0);
 }

@@ -41,7 +41,7 @@ impl<T> Pending<T> {
     /// The prefix that the question in `slot` is charged to.
     fn charged_for(&mut self, slot: u32) -> ClientPrefix {
         let hold = &self.questions[slot as usize].hold;
-        hold.as_ref().map_or(ClientPrefix::OURS, |hold| self.slot_shares.prefix_of(hold))
+        hold.as_ref().map_or(ClientPrefix::OURS, |hold| self.slot_shares.key_of(hold))
     }
 
     /// The limit that keeps a client out. A client's own limits come first: nobody else makes room for a client beyond
@@ -123,7 +123,7 @@ impl<T> Pending<T> {
     /// Charges the question in `slot` to `prefix`, unless it is already.
     pub(crate) fn charge(&mut self, slot: u32, prefix: ClientPrefix) {
         if let Some(hold) = &mut self.questions[slot as usize].hold
-            && self.slot_shares.prefix_of(hold) != prefix
+            && self.slot_shares.key_of(hold) != prefix
         {
             self.slot_shares.pass_on(hold, prefix);
         }

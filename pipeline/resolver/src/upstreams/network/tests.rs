@@ -6,8 +6,8 @@ use std::time::Duration;
 use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 
 use super::*;
+use crate::questions::prefixes::tests::prefix;
 use crate::questions::question::Question;
-use crate::questions::shares::tests::prefix;
 use crate::upstreams::udp_batch::UdpQuery;
 
 const START: Duration = Duration::from_secs(100);

@@ -1,18 +1,18 @@
 //! Linked lists. A value lies in a slot, and knows the slots before and after it, so it can leave the middle in one
 //! step.
 
-use pmdns_config::narrow::to_u32;
+use crate::narrow::to_u32;
 use slab::Slab;
 
 /// Values, each in at most one [`List`].
 #[derive(Debug)]
-pub(crate) struct Lists<T> {
+pub struct Lists<T> {
     nodes: Slab<Node<T>>,
 }
 
 /// A list of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct List {
+pub struct List {
     first: Option<u32>,
     last: Option<u32>,
 }
@@ -26,49 +26,55 @@ struct Node<T> {
 
 impl List {
     /// The slot of the oldest value.
-    pub(crate) fn first(self) -> Option<u32> {
+    pub fn first(self) -> Option<u32> {
         self.first
     }
 
     /// Whether it is empty.
-    pub(crate) fn is_empty(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.first.is_none()
+    }
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl<T> Lists<T> {
     /// No values yet.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { nodes: Slab::new() }
     }
 
     /// No values yet, and room for so many.
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
+    pub fn with_capacity(capacity: usize) -> Self {
         Self { nodes: Slab::with_capacity(capacity) }
     }
 
     /// How many values there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// The slot of the next value.
-    pub(crate) fn next(&self) -> u32 {
+    pub fn next(&self) -> u32 {
         to_u32(self.nodes.vacant_key())
     }
 
     /// Stores a value, and returns its slot. The value is in no list yet.
-    pub(crate) fn keep(&mut self, value: T) -> u32 {
+    pub fn keep(&mut self, value: T) -> u32 {
         to_u32(self.nodes.insert(Node { value, before: None, after: None }))
     }
 
     /// Removes a value that is in no list any more.
-    pub(crate) fn let_go(&mut self, slot: u32) -> T {
+    pub fn let_go(&mut self, slot: u32) -> T {
         self.nodes.remove(slot as usize).value
     }
 
     /// The values of a list, each with its slot, the oldest first.
-    pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = (u32, &T)> {
+    pub fn iter(&self, list: List) -> impl Iterator<Item = (u32, &T)> {
         let node = |slot: u32| self.nodes.get(slot as usize).map(|node| (slot, node));
         let nodes = std::iter::successors(list.first.and_then(node), move |(_, before)| {
             before.after.and_then(node)
@@ -77,12 +83,17 @@ impl<T> Lists<T> {
     }
 
     /// The value in a slot.
-    pub(crate) fn value(&mut self, slot: u32) -> &mut T {
+    pub fn get(&self, slot: u32) -> &T {
+        &self.nodes[slot as usize].value
+    }
+
+    /// The value in a slot, to be changed.
+    pub fn value(&mut self, slot: u32) -> &mut T {
         &mut self.nodes[slot as usize].value
     }
 
     /// Puts the value in `slot` at the end of `list`.
-    pub(crate) fn append(&mut self, list: &mut List, slot: u32) {
+    pub fn append(&mut self, list: &mut List, slot: u32) {
         self.nodes[slot as usize].before = list.last;
         self.nodes[slot as usize].after = None;
         match list.last.replace(slot) {
@@ -92,7 +103,7 @@ impl<T> Lists<T> {
     }
 
     /// Takes the value in `slot` out of `list`, which contains it.
-    pub(crate) fn unlink(&mut self, list: &mut List, slot: u32) {
+    pub fn unlink(&mut self, list: &mut List, slot: u32) {
         let Node { before, after, .. } = self.nodes[slot as usize];
         match before {
             Some(before) => self.nodes[before as usize].after = after,

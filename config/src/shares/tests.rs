@@ -1,24 +1,19 @@
 //! Who loses, that nothing is lost, and that a flood takes room from itself.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 
-use std::collections::HashMap;
-
 use super::*;
-use crate::questions::prefixes::tests::lengths;
 
 /// A client prefix of this number.
-pub(crate) fn prefix(number: u16) -> ClientPrefix {
-    let [high, low] = number.to_be_bytes();
-    lengths().prefix(Ipv4Addr::new(10, high, low, 1).into(), 53)
+fn prefix(number: u16) -> u16 {
+    number
 }
 
 #[test]
 fn the_heaviest_prefix_loses_what_it_has_held_for_longest() {
-    let mut shares = Shares::new(4);
+    let mut shares = Shares::<u16>::new(4);
     let holds: Vec<Hold> = [(1, 10), (2, 20), (1, 11), (1, 12)]
         .map(|(number, name)| shares.hold(prefix(number), name))
         .into();
@@ -34,7 +29,7 @@ fn the_heaviest_prefix_loses_what_it_has_held_for_longest() {
 
 #[test]
 fn of_equally_heavy_prefixes_that_which_has_been_so_for_longest_loses() {
-    let mut shares = Shares::new(3);
+    let mut shares = Shares::<u16>::new(3);
     let first = shares.hold(prefix(1), 10);
     let second = shares.hold(prefix(2), 20);
     let third = shares.hold(prefix(3), 30);
@@ -47,7 +42,7 @@ fn of_equally_heavy_prefixes_that_which_has_been_so_for_longest_loses() {
 
 /// A resource, as users like the pending table see it.
 struct User {
-    shares: Shares,
+    shares: Shares<u16>,
     /// By name: who holds it, and the hold.
     held: HashMap<u32, (u16, Hold)>,
     next_name: u32,
@@ -55,7 +50,7 @@ struct User {
 
 impl User {
     fn new(capacity: usize) -> Self {
-        Self { shares: Shares::new(capacity), held: HashMap::new(), next_name: 0 }
+        Self { shares: Shares::<u16>::new(capacity), held: HashMap::new(), next_name: 0 }
     }
 
     /// Asks for a piece: whether it got one, and who lost one for it.
@@ -143,7 +138,7 @@ proptest! {
             user.shares.release(hold);
         }
         prop_assert_eq!((user.shares.held(), user.shares.holders.len(), user.shares.top), (0, 0, 0));
-        prop_assert!(user.shares.by_prefix.is_empty());
+        prop_assert!(user.shares.by_key.is_empty());
         prop_assert!(user.shares.by_weight.iter().all(|list| list.is_empty()));
     }
 }
