@@ -92,7 +92,7 @@ impl ZoneLimits {
     #[cold]
     pub(crate) fn judge(&self, packet: &mut Packet, now: Tick) -> Step {
         let Some(limit) = self.limit_of(packet.query().name()) else { return Step::SLOW_PATH };
-        if limit.admits(now) {
+        if packet.is_probe() || limit.admits(now) {
             limit.passed.fetch_add(1, Ordering::Relaxed);
             return Step::SLOW_PATH;
         }
