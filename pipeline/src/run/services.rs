@@ -21,7 +21,7 @@ use crate::control::report::{Named, Report};
 use crate::control::request::Request;
 use crate::control::socket::Client;
 use crate::engine::{Engine, EngineError, Gauges};
-use crate::health::{Health, HealthChecks};
+use crate::health::{Health, HealthChecks, Transitions};
 use crate::hitters::{self, HeavyHitters};
 use crate::lists::Lists;
 use crate::lookup::Lookups;
@@ -50,6 +50,7 @@ pub(super) struct Services<'c> {
     transfers: Transfers,
     lists: Lists,
     health: HealthChecks,
+    transitions: Transitions,
     limiter: ZoneLimiter,
     hitters: Option<HeavyHitters>,
     query_log: Option<QueryLog>,
@@ -107,6 +108,7 @@ impl<'c> Services<'c> {
             transfers,
             lists,
             health: HealthChecks::new(prober, &gauges, &ports.topology, config),
+            transitions: Transitions::default(),
             limiter: ZoneLimiter::new(lender, config.hitters.limit_answer, ticks_per_second),
             hitters,
             query_log,
@@ -137,6 +139,8 @@ impl<'c> Services<'c> {
         self.watch.turn(&mut self.ports.nics, &self.news, now);
         self.gauges.set_calendar();
         self.health.turn(now, &self.news);
+        let Self { transitions, gauges, health, .. } = self;
+        transitions.look(now, gauges, || health.groups());
     }
 
     /// Every counter, and what is known of the rest.
@@ -146,7 +150,10 @@ impl<'c> Services<'c> {
         let connections = counted.filter_map(|(service, counters)| {
             Some(ConnectionReport { service: service.to_owned(), counters: counters? })
         });
+        let (verdict, problems) = self.health.verdict();
         Report {
+            verdict,
+            problems: problems.to_vec(),
             policy_zones: self.transfers.report(),
             fetched_lists: self.lists.report(),
             connections: connections.collect(),
