@@ -115,6 +115,8 @@ mod runtime_upstreams;
 mod secure_streams;
 #[path = "lab/shared_port.rs"]
 mod shared_port;
+#[path = "lab/soak.rs"]
+mod soak;
 #[path = "lab/streams.rs"]
 mod streams;
 #[path = "lab/subnets.rs"]
