@@ -50,6 +50,14 @@ impl Inlet {
         count
     }
 
+    /// The packets that wait in its ring; 0: it is no ring.
+    pub(crate) fn waiting(&self) -> usize {
+        match &self.source {
+            Source::Ring(ring) => ring.len(),
+            Source::Port(_) | Source::Closed => 0,
+        }
+    }
+
     /// Has packets that come here wake `sleeper`. `false`: they cannot.
     pub(crate) fn wake(&mut self, sleeper: &Arc<Sleeper>) -> bool {
         match &mut self.source {

@@ -34,6 +34,7 @@ mod idler;
 mod inlet;
 pub mod journal;
 pub mod latency;
+mod lending;
 pub mod line;
 pub mod lists;
 pub mod log;

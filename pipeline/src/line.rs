@@ -101,15 +101,22 @@ impl Line {
         if let Some(clients) = &mut rules.clients {
             self.swap_client_rules(clients);
         }
+        let Some(names) = &mut rules.names else { return };
         if let Some(lookup) = self.lookup.stage_mut() {
-            lookup.swap_rules(&mut rules.names.lookup);
+            lookup.swap_rules(&mut names.lookup);
         }
         if let Some(policy) = self.policy.stage_mut() {
-            policy.swap_rules(&mut rules.names.policy);
+            policy.swap_rules(&mut names.policy);
         }
         if let Some(encode) = self.encode.stage_mut() {
-            encode.swap_rules(&mut rules.names.encode);
+            encode.swap_rules(&mut names.encode);
         }
+    }
+
+    /// The generation of the rules that have judged this core's misses; 0: another core may have judged some, by other rules.
+    pub fn generation(&self) -> u16 {
+        let is_whole = self.lookup.stage().is_some();
+        self.policy.stage().filter(|_| is_whole).map_or(0, Policy::generation)
     }
 
     /// Swaps the limits of zones, if this core runs policy.

@@ -37,20 +37,22 @@ impl MissRings {
         self.rings.clear();
     }
 
-    /// Sends the batch's misses to the threads that own their parts of the cache. Some clients of shed misses are told:
+    /// Sends the batch's misses to the threads that own their parts of the cache. They were `judged` by rules of this
+    /// generation. Some clients of shed misses are told:
     /// these packets continue to encode. Returns whether there are any.
     #[inline]
     pub(crate) fn hand_on(
         &mut self,
         batch: &mut Batch,
         cache: &Cache,
+        judged: impl FnOnce() -> u16,
         context: &Context,
         tally: &mut Tally,
     ) -> bool {
         if !batch.iter().any(|packet| packet.step == Step::SLOW_PATH) {
             return false;
         }
-        let told = tally.miss_told;
+        let (told, judged) = (tally.miss_told, judged());
         let shards = self.rings.len();
         for (shard, (ring, shares)) in self.rings.iter_mut().enumerate() {
             shares.settle(ring.free(MAX_BATCH + ring.capacity() / 2));
@@ -79,7 +81,7 @@ impl MissRings {
                     tally.miss_share += 1;
                 }
             }
-            let misses = handed.iter().map(|index| Miss::of(&batch[usize::from(*index)]));
+            let misses = handed.iter().map(|index| Miss::of(&batch[usize::from(*index)], judged));
             let pushed = ring.push_from(misses, handed.len());
             debug_assert_eq!(pushed, handed.len(), "a ring has room for what its shares allow");
             tally.slow_path += pushed as u64;

@@ -8,7 +8,11 @@
 //!
 //! Threads swap their rules one after another. A packet that was judged by the old rules may be encoded on a core with
 //! the new ones, or the reverse. Encode notices that, and judges again. The facts about the client stay as acl found
-//! them.
+//! them. A miss says which rules let it pass, and the slow path judges it again by newer ones.
+//!
+//! A thread of the slow path gives its old rules back only when it has judged all its answers by the new ones. When all
+//! have come back, packets and answers may still lie in rings that old rules let pass. So the data cores then take turns
+//! with nothing new, as many as the line has stretches. In each a core works until its rings have lost what was in them.
 
 use std::sync::Arc;
 
@@ -19,7 +23,8 @@ use pmdns_stages::policy::{Digest, Ruleset, RulesetError, RuntimeNames};
 use pmdns_stages::ratelimit::Limiter;
 use pmdns_stages::wire::name::Seed;
 
-use crate::ring::{RingReceiver, RingSender, ring};
+pub use crate::lending::RulesInbox;
+use crate::lending::{Lender, lend};
 use crate::rule_names::{ListNames, RuleNames};
 use crate::upstreams::{ResolverUpdate, UpstreamsError, UpstreamsInUse, UpstreamsUpdate};
 
@@ -27,8 +32,8 @@ use crate::upstreams::{ResolverUpdate, UpstreamsError, UpstreamsInUse, Upstreams
 pub struct LineRules {
     /// The rules about clients; absent: those in use stay.
     pub clients: Option<ClientRules>,
-    /// The rules about names.
-    pub names: NameRules,
+    /// The rules about names; absent: all stay, and what waits in the core's rings is to leave.
+    pub names: Option<NameRules>,
 }
 
 /// The rules about clients.
@@ -74,53 +79,6 @@ impl NameRules {
     }
 }
 
-/// The end that a thread takes rules from and gives rules back to.
-pub struct RulesInbox<T> {
-    fresh: RingReceiver<Box<T>>,
-    used: RingSender<Box<T>>,
-}
-
-/// The publisher's end.
-pub(crate) struct Lender<T> {
-    fresh: RingSender<Box<T>>,
-    used: RingReceiver<Box<T>>,
-    lent: bool,
-}
-
-pub(crate) fn lend<T>() -> (Lender<T>, RulesInbox<T>) {
-    let (fresh, taken) = ring(1);
-    let (given_back, used) = ring(1);
-    let lender = Lender { fresh, used, lent: false };
-    (lender, RulesInbox { fresh: taken, used: given_back })
-}
-
-impl<T> RulesInbox<T> {
-    /// If there are new rules, `swap` swaps them for those in use, which are then given back.
-    #[inline]
-    pub fn look(&mut self, swap: impl FnOnce(&mut T)) {
-        if let Some(mut rules) = self.fresh.pop() {
-            swap(&mut rules);
-            let given_back = self.used.push(rules).is_ok();
-            debug_assert!(given_back, "no rules are lent before the last ones are back");
-        }
-    }
-}
-
-impl<T> Lender<T> {
-    pub(crate) fn lend(&mut self, rules: T) {
-        self.lent = self.fresh.push(Box::new(rules)).is_ok();
-        debug_assert!(self.lent, "the ring is empty");
-    }
-
-    /// Frees the rules that have come back. Returns whether some have not.
-    pub(crate) fn collect(&mut self) -> bool {
-        if self.used.pop().is_some() {
-            self.lent = false;
-        }
-        self.lent
-    }
-}
-
 /// Lends rules to all threads.
 pub struct RulesPublisher {
     workers: Vec<Lender<LineRules>>,
@@ -130,6 +88,10 @@ pub struct RulesPublisher {
     read: Option<Arc<Ruleset>>,
     /// What is said of names at run time.
     runtime: Option<Arc<RuntimeNames>>,
+    /// The stretches of the line.
+    stretches: usize,
+    /// Turns that the data cores have yet to take before the rules that were lent last hold for everything that leaves.
+    turns: usize,
     /// Who wants to know the rules in use, to log them.
     names: RuleNames,
 }
@@ -211,6 +173,8 @@ impl RulesPublisher {
                 next,
                 read: None,
                 runtime: None,
+                stretches: 1,
+                turns: 0,
                 names: RuleNames::default(),
             },
             inboxes,
@@ -221,6 +185,11 @@ impl RulesPublisher {
     pub fn begin_with(&mut self, rules: &Arc<Ruleset>) {
         self.read = Some(Arc::clone(rules));
         self.names.set_rules(rules);
+    }
+
+    /// The line has so many stretches, on cores of their own.
+    pub fn set_stretches(&mut self, stretches: usize) {
+        self.stretches = stretches;
     }
 
     /// The upstreams in use now, which follow the configuration from now on.
@@ -289,18 +258,27 @@ impl RulesPublisher {
         // change of rules.
         self.next.generation = self.next.generation.checked_add(1).unwrap_or(Self::FIRST);
         for (lender, clients) in self.workers.iter_mut().zip(clients) {
-            lender.lend(LineRules { clients, names: NameRules::new(&rules) });
+            lender.lend(LineRules { clients, names: Some(NameRules::new(&rules)) });
         }
+        self.turns = self.stretches;
         for (lender, update) in self.slow_path.iter_mut().zip(updates) {
             lender.lend(ResolverRules { names: Arc::clone(&rules), update });
         }
     }
 
-    /// Frees the rules that have come back. Returns whether some have not.
+    /// Frees the rules that have come back. Returns whether some have not, or may not hold everywhere.
     pub fn collect(&mut self) -> bool {
         let workers = self.workers.iter_mut().map(Lender::collect);
         let slow_path = self.slow_path.iter_mut().map(Lender::collect);
-        workers.chain(slow_path).fold(false, |any, lent| any | lent)
+        if workers.chain(slow_path).fold(false, |any, lent| any | lent) {
+            return true;
+        }
+        let Some(left) = self.turns.checked_sub(1) else { return false };
+        self.turns = left;
+        for lender in &mut self.workers {
+            lender.lend(LineRules { clients: None, names: None });
+        }
+        true
     }
 }
 
@@ -352,28 +330,5 @@ impl RulesBuilder {
         let workers = (0..self.workers).map(line).collect();
         let lists = ListNames::of(config).read(&digest);
         Ok(RulesUpdate { workers, upstreams, rules: ruleset, lists, digest })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_lent_comes_back_and_is_freed_by_the_lender() {
-        let (mut lender, mut inbox) = lend::<Arc<u32>>();
-        let (mut old, new) = (Arc::new(1), Arc::new(2));
-        let watched = Arc::clone(&old);
-        inbox.look(|_| panic!("there is nothing yet"));
-        lender.lend(Arc::clone(&new));
-        assert!(lender.collect(), "not taken yet");
-        inbox.look(|rules| std::mem::swap(rules, &mut old));
-        assert_eq!((*old, Arc::strong_count(&watched)), (2, 2), "given back, not freed");
-        assert!(!lender.collect());
-        assert_eq!(Arc::strong_count(&watched), 1);
-        inbox.look(|_| panic!("once is enough"));
-        lender.lend(new);
-        inbox.look(|_| {});
-        assert!(!lender.collect(), "and again");
     }
 }

@@ -165,6 +165,11 @@ impl<S: Stage> Station<S> {
         self.stage.as_mut()
     }
 
+    /// The stage, if this core runs it.
+    pub fn stage(&self) -> Option<&S> {
+        self.stage.as_ref()
+    }
+
     /// The counters so far.
     pub fn meter(&self) -> &Meter {
         &self.meter

@@ -345,6 +345,14 @@ fn man(groups: &[Placement]) -> (Vec<WorkerPlan>, Vec<RingPlan>) {
     (workers, rings)
 }
 
+impl Topology {
+    /// The stretches of the line, each on cores of its own.
+    pub fn stretches(&self) -> usize {
+        let pairs = self.workers.windows(2);
+        1 + pairs.filter(|pair| pair[0].stages != pair[1].stages).count()
+    }
+}
+
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, worker) in self.workers.iter().enumerate() {

@@ -210,7 +210,7 @@ impl Worker {
             self.ends.receive.count(lap.split());
             let context = self.clock.context(now);
             self.process(&context, &mut lap);
-            if self.misses.hand_on(&mut self.batch, &self.cache, &context, &mut self.tally) {
+            if self.hand_misses_on(&context) {
                 self.process(&context, &mut lap);
             }
             self.tally.dry_run_passed = self.line.dry_run_passed();
@@ -223,7 +223,13 @@ impl Worker {
         self.latency.settle(end, refused);
         if end >= self.next_housekeeping {
             self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
-            self.rules.look(|rules| self.line.swap_rules(rules));
+            if let Some(mut rules) = self.rules.take() {
+                match rules.names {
+                    Some(_) => self.line.swap_rules(&mut rules),
+                    None => self.drain_rings(),
+                }
+                self.rules.give_back(rules);
+            }
             self.zone_limits.look(|limits| self.line.swap_zone_limits(limits));
             self.observers.look();
             self.hand_hits_on();
@@ -252,6 +258,23 @@ impl Worker {
             self.line.process(&mut self.batch, context, lap);
         } else {
             self.line.process_observed(&mut self.batch, context, lap, &mut self.observers);
+        }
+    }
+
+    /// Sends the batch's misses to the slow path. Returns whether some of their packets are answered here instead.
+    #[inline]
+    fn hand_misses_on(&mut self, context: &Context) -> bool {
+        let Self { misses, batch, cache, line, tally, .. } = self;
+        misses.hand_on(batch, cache, || line.generation(), context, tally)
+    }
+
+    /// Works until everything has left that waits in its rings now. It may have been judged by rules that are no longer in use.
+    #[cold]
+    fn drain_rings(&mut self) {
+        let answers = self.answers.iter().map(RingReceiver::len);
+        let waiting = answers.chain(self.inlets.iter().map(Inlet::waiting)).max().unwrap_or(0);
+        for _ in 0..waiting.div_ceil(self.limit) {
+            self.turn();
         }
     }
 
@@ -396,7 +419,7 @@ impl Worker {
         let mut lap = Lap::start(self.clock, now);
         let context = self.clock.context(now);
         self.line.process(&mut self.batch, &context, &mut lap);
-        if self.misses.hand_on(&mut self.batch, &self.cache, &context, &mut self.tally) {
+        if self.hand_misses_on(&context) {
             self.line.process(&mut self.batch, &context, &mut lap);
         }
         self.hand_on();

@@ -13,7 +13,7 @@ use pmdns_control::{Call, LimitOrder, Refusal, Reply};
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
 
-use crate::rules::{Lender, RulesInbox, lend};
+use crate::lending::{Lender, RulesInbox, lend};
 
 /// Limits that floods may make. A flood of many zones leaves room for the limits of operators.
 const MAX_FLOOD_LIMITS: usize = MAX_ZONE_LIMITS / 4 * 3;

@@ -121,6 +121,8 @@ mod secure_streams;
 mod shared_port;
 #[path = "lab/sinks.rs"]
 mod sinks;
+#[path = "lab/soak.rs"]
+mod soak;
 #[path = "lab/streams.rs"]
 mod streams;
 #[path = "lab/subnets.rs"]

@@ -44,15 +44,18 @@ pub struct Miss {
     /// The alias that a rule answers with, whose target is to be resolved.
     alias: Option<LocalRef>,
     question_sum: u16,
+    /// The generation of the rules that have judged it; 0: it is not known.
+    judged: u16,
     port: u8,
     len: u16,
     bytes: [u8; MAX_MISS],
 }
 
 impl Miss {
-    /// The miss of a packet that the line sent to the slow path.
+    /// The miss of a packet that the line sent to the slow path. `judged` is the generation of the rules that let it pass;
+    /// 0: it is not known.
     #[inline]
-    pub fn of(packet: &Packet) -> Self {
+    pub fn of(packet: &Packet, judged: u16) -> Self {
         let layout = packet.layout;
         let len = layout.kept_end();
         let mut bytes = [0; MAX_MISS];
@@ -66,6 +69,7 @@ impl Miss {
                 _ => None,
             },
             question_sum: packet.question_sum,
+            judged,
             port: packet.frame.port(),
             len: to_u16(len),
             bytes,
@@ -99,6 +103,17 @@ impl Miss {
     #[inline]
     pub fn alias(&self) -> Option<LocalRef> {
         self.alias
+    }
+
+    /// The generation of the rules that have judged it; 0: it is not known.
+    #[inline]
+    pub fn judged(&self) -> u16 {
+        self.judged
+    }
+
+    /// The same miss as other rules have it: about this alias, or about none.
+    pub fn judged_again(&self, judged: u16, alias: Option<LocalRef>) -> Self {
+        Self { judged, alias, ..self.clone() }
     }
 
     /// The client's IP address, 4 or 16 bytes.
@@ -145,11 +160,12 @@ impl Clone for Miss {
 
     /// Copies no more bytes than are kept.
     fn clone_from(&mut self, other: &Self) {
-        let Self { key, received, layout, alias, question_sum, port, len, ref bytes } = *other;
+        let Self { key, received, layout, alias, question_sum, judged, port, len, ref bytes } =
+            *other;
         let kept = usize::from(len);
         self.bytes[..kept].copy_from_slice(&bytes[..kept]);
         (self.key, self.received, self.layout, self.alias) = (key, received, layout, alias);
-        (self.question_sum, self.port, self.len) = (question_sum, port, len);
+        (self.question_sum, self.judged, self.port, self.len) = (question_sum, judged, port, len);
     }
 }
 

@@ -6,9 +6,11 @@ use pmdns_nics::Frame;
 use pmdns_nics::stream::STREAM_MESSAGE;
 
 use crate::answer::Answer;
+use crate::ports::{PROBED_V4, PROBED_V6};
 use crate::step::Step;
 use crate::wire::dns::{Rcode, flag};
 use crate::wire::edns::ExtendedError;
+use crate::wire::ip;
 use crate::wire::layout::{Flags, Layout};
 use crate::wire::query::ClientQuery;
 use crate::wire::subnet::SCOPE;
@@ -89,6 +91,21 @@ impl Packet {
     /// Whether the client wants us to ask others.
     pub(crate) fn wants_recursion(&self) -> bool {
         self.query().flags() & flag::RD != 0
+    }
+
+    /// Whether it is the query of a health check. Its address is one of no port that clients can send to.
+    #[cold]
+    pub(crate) fn is_probe(&self) -> bool {
+        let (bytes, l3) = (self.frame.bytes(), usize::from(self.layout.l3));
+        let is_sent_to = |at: usize, address: &[u8]| {
+            let sent_to = bytes.get(l3 + at..).and_then(|rest| rest.get(..address.len()));
+            sent_to == Some(address)
+        };
+        match self.layout.flags.has(Flags::IPV6) {
+            _ if self.layout.is_stream() => false,
+            true => is_sent_to(ip::v6::SOURCE + 16, &PROBED_V6.octets()),
+            false => is_sent_to(ip::v4::SOURCE + 4, &PROBED_V4.octets()),
+        }
     }
 
     /// Notes for how long a prefix of the client's network the answer is; a client that said nothing of its network

@@ -75,7 +75,7 @@ impl ZoneLimits {
     pub(crate) fn judge(&self, packet: &mut Packet, now: Tick) -> Step {
         let Some(limit) = self.limit_of(packet.query().name()) else { return Step::SLOW_PATH };
         let prefix = self.prefixes.map_or(0, |prefixes| prefixes.hash(packet));
-        if limit.rate.as_ref().is_some_and(|rate| rate.take(prefix, now)) {
+        if packet.is_probe() || limit.rate.as_ref().is_some_and(|rate| rate.take(prefix, now)) {
             limit.passed.fetch_add(1, Ordering::Relaxed);
             return Step::SLOW_PATH;
         }

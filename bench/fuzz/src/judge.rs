@@ -81,7 +81,7 @@ impl Judge {
 
     /// Has the answer of an upstream judged that has these records, and checks what the client gets.
     pub fn respond(&mut self, asked: &Query, packet: &Packet, records: &[Record]) {
-        let miss = Miss::of(packet);
+        let miss = Miss::of(packet, 0);
         let (key, lifetimes) = (miss.key(), LIFETIMES);
         let hash = key.hash(self.seed, miss.key);
         let message =

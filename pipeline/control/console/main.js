@@ -64,14 +64,16 @@ async function refresh() {
 }
 
 function showState() {
-  const { version, state, uptime_seconds: uptime } = report;
+  const { version, state, verdict = state, problems = [], uptime_seconds: uptime } = report;
   const isDrained = state === "drained";
-  write(byId("state"), isPaused ? "❚❚ paused" : isDrained ? "◆ drained" : "● serving");
-  byId("state").dataset.mark = isDrained ? "bad" : "good";
+  const isUnfit = verdict === "unfit";
+  write(byId("state"), isPaused ? "❚❚ paused" : isDrained ? "◆ drained" : isUnfit ? "▲ not fit" : "● serving");
+  byId("state").dataset.mark = isDrained || isUnfit ? "bad" : "good";
+  byId("state").title = problems.join("; ");
   write(byId("about"), `${version} · up ${duration(uptime)}`);
   byId("drain").textContent = isDrained ? "Resume" : "Drain";
   byId("drain").hidden = !may(isDrained ? "post /api/v1/resume" : "post /api/v1/drain");
-  document.title = isDrained ? "◆ pmdns" : "pmdns";
+  document.title = isDrained ? "◆ pmdns" : isUnfit ? "▲ pmdns" : "pmdns";
 }
 
 function showGone(why) {

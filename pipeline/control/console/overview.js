@@ -6,7 +6,7 @@ import { bytes, count, countOrDot, micros, percent, perSecond } from "./format.j
 import { Table } from "./tables.js";
 import { Upstreams } from "./upstreams.js";
 
-const TILES = ["queries", "hit ratio", "hit p99", "miss p99", "dropped", "upstream failures", "frames in use", "cached answers"];
+const TILES = ["queries", "hit ratio", "hit p99", "miss p99", "dropped", "SERVFAIL", "upstream failures", "frames in use", "cached answers"];
 const sum = (values) => values.reduce((all, one) => all + one, 0);
 
 /** What a part of a bar means. */
@@ -120,13 +120,15 @@ export class Overview {
       micros(rates.latency.hit.p99),
       micros(rates.latency.miss.p99),
       perSecond(rates.dropped),
+      `${perSecond(rates.servfail.rate)} · ${percent(rates.servfail.share)}`,
       perSecond(failures),
       percent(report.frames.in_use / Math.max(1, report.frames.capacity)),
       count(sum(report.cache.map((shard) => shard.entries))),
     ];
     values.forEach((value, index) => write(this.tiles[index], value));
     this.tiles[4].dataset.mark = rates.dropped > 0 ? "bad" : "";
-    this.tiles[5].dataset.mark = failures > 0 ? "bad" : "";
+    this.tiles[5].dataset.mark = rates.servfail.rate > 0 ? "bad" : "";
+    this.tiles[6].dataset.mark = failures > 0 ? "bad" : "";
     this.charts.forEach((chart) => chart.draw(samples));
     const most = Math.max(1, ...rates.stages.map((stage) => stage.cycles));
     this.stages.update(rates.stages.map((stage) => ({ ...stage, width: stage.cycles / most })));

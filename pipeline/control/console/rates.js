@@ -26,6 +26,7 @@ export function between(earlier, later) {
     received: span.rate((core) => passed(core, (link) => link.includes(":rx"))),
     transmitted: span.rate((core) => passed(core, (link) => link.includes(":tx"))),
     dropped: span.rate(droppedBy),
+    servfail: span.servfail(),
     cores: span.cores(),
     stages: span.stages(),
     rings: span.rings(),
@@ -43,6 +44,15 @@ class Span {
     this.later = later;
     this.ticks = Math.max(1, later.uptime_ticks - earlier.uptime_ticks);
     this.seconds = this.ticks / later.ticks_per_second;
+  }
+
+  /** Answers in a second that are SERVFAIL, and their share of all answers. */
+  servfail() {
+    const before = this.earlier.answers?.rcodes ?? {};
+    const later = this.later.answers?.rcodes ?? {};
+    const all = sum(Object.keys(later).map((kind) => grown(later[kind], before[kind])));
+    const failed = grown(later.servfail, before.servfail);
+    return { rate: failed / this.seconds, share: all > 0 ? failed / all : 0 };
   }
 
   /** The data cores, as they were and as they are. */

@@ -26,6 +26,41 @@ impl fmt::Display for State {
     }
 }
 
+/// The verdict on a node. Every place that tells of it has it from [`Verdict::of`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = NodeVerdict)]
+pub enum Verdict {
+    /// Clients shall come, and nothing is wrong.
+    #[default]
+    Serving,
+    /// The operator sends clients elsewhere.
+    Drained,
+    /// It is not fit to serve.
+    Unfit,
+}
+
+impl Verdict {
+    /// The verdict on a node that the operator wants in this state, and that has these problems.
+    pub fn of(state: State, problems: &[String]) -> Self {
+        match state {
+            State::Drained => Self::Drained,
+            State::Serving if problems.is_empty() => Self::Serving,
+            State::Serving => Self::Unfit,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Serving => "serving",
+            Self::Drained => "drained",
+            Self::Unfit => "NOT FIT",
+        })
+    }
+}
+
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
@@ -34,6 +69,8 @@ pub struct Health {
     pub healthy: bool,
     /// The state that the operator wants.
     pub state: State,
+    /// What comes of both.
+    pub verdict: Verdict,
     /// Everything that makes the node unfit, in sentences.
     pub problems: Vec<String>,
     /// The data cores.
@@ -49,7 +86,7 @@ pub struct Health {
 /// What makes the node unfit, and the groups that are not whole.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.state)?;
+        writeln!(f, "{}", Verdict::of(self.state, &self.problems))?;
         self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
         self.groups.iter().filter(|group| group.alive < group.upstreams).try_for_each(
             |GroupHealth { group, upstreams, alive, .. }| {
@@ -91,7 +128,7 @@ pub struct GroupHealth {
     pub group: String,
     /// Its upstreams.
     pub upstreams: usize,
-    /// Those that do not rest after failures.
+    /// Those that are not dead. An upstream is dead when it rests and a probe of ours had no reply.
     pub alive: usize,
     /// Whether the node is unfit without it.
     pub is_needed: bool,
@@ -108,5 +145,15 @@ mod tests {
         let health = |alive| Health { groups: vec![group(alive)], ..Health::default() };
         assert_eq!(health(2).to_string(), "serving\n");
         assert_eq!(health(1).to_string(), "serving\ngroup a: 1 of 2 upstreams are alive\n");
+    }
+
+    #[test]
+    fn a_node_with_a_problem_does_not_say_that_it_serves() {
+        let problems = vec!["no port has a link".to_owned()];
+        let unfit = Health { problems, ..Health::default() };
+        assert_eq!(unfit.to_string(), "NOT FIT\nno port has a link\n");
+        let drained = Health { state: State::Drained, ..unfit };
+        assert_eq!(drained.to_string(), "drained\nno port has a link\n");
+        assert_eq!(Verdict::of(State::Serving, &[]), Verdict::Serving);
     }
 }

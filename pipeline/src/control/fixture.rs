@@ -15,7 +15,7 @@ use super::report::{
 use crate::admission::ConnectionReport;
 use crate::clients::ClientSnapshot;
 use crate::exceptions::TapSnapshot;
-use crate::health::State;
+use crate::health::{State, Verdict};
 use crate::histogram::Histogram;
 use crate::hitters::HitterReport;
 use crate::lists::FetchReport;
@@ -92,6 +92,8 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
     };
     Report {
         state: State::Serving,
+        verdict: Verdict::Serving,
+        problems: Vec::new(),
         version: "1.2.3".to_owned(),
         uptime_seconds: seconds,
         uptime_ticks: ticks,

@@ -25,6 +25,9 @@ pub fn summary(report: &Report, out: &mut impl std::io::Write) -> std::io::Resul
         totals.dropped,
         ratio.unwrap_or_default(),
     )?;
+    let (_, share) = rates.servfail();
+    let failed = report.answers.rcodes.get("servfail").copied().unwrap_or(0);
+    writeln!(out, "answers: {failed} SERVFAIL, {}", percent(share))?;
     writeln!(
         out,
         "upstreams: {} queries, {} replies, {} timeouts",

@@ -229,6 +229,13 @@ impl Reloader {
         self.metrics.take()
     }
 
+    /// Whether no reload is under way or wanted, so that the rules of the files as they were read last hold everywhere.
+    pub fn is_over(&self) -> bool {
+        let waits =
+            self.asked || self.news.is_fresh || self.news.is_owed || !self.changes.is_empty();
+        matches!(self.stage, Stage::Idle) && !waits
+    }
+
     /// Whether files are being read.
     pub fn is_reading(&self) -> bool {
         matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())

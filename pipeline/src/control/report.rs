@@ -22,7 +22,7 @@ use crate::clients::ClientSnapshot;
 use crate::counters::{Counters, Flow, Handling, Link};
 use crate::engine::Gauges;
 use crate::exceptions::TapSnapshot;
-use crate::health::State;
+use crate::health::{State, Verdict};
 use crate::hitters::HitterReport;
 use crate::latency::Latencies;
 use crate::lists::FetchReport;
@@ -49,6 +49,10 @@ pub struct Report {
     pub version: String,
     /// Whether clients shall come to this node.
     pub state: State,
+    /// Whether it is fit to, as the last check found.
+    pub verdict: Verdict,
+    /// Everything that makes it unfit, in sentences.
+    pub problems: Vec<String>,
     /// Seconds since the clock was started.
     pub uptime_seconds: u64,
     /// Ticks since the clock was started.
@@ -212,6 +216,8 @@ impl Report {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: State::default(),
+            verdict: Verdict::default(),
+            problems: Vec::new(),
             uptime_seconds: gauges.clock.duration_of(now).as_secs(),
             uptime_ticks: now,
             ticks_per_second,

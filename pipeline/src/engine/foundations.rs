@@ -109,6 +109,7 @@ fn publisher(
     let ticks_per_second = gauges.clock.ticks_per_second();
     let (mut rules, inboxes) = RulesPublisher::new(cores, threads, seed, ticks_per_second);
     rules.begin_with(ruleset);
+    rules.set_stretches(topology.stretches());
     rules.set_upstreams(gauges.upstreams.clone());
     rules.set_cookies(cookies);
     (rules, inboxes)

@@ -1,11 +1,12 @@
 //! Checks, as the main thread makes them: a round of probes through the data cores, and a look at everything else.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Anycast, Config, wire_name};
 
 use super::rings::StuckRings;
-use super::{CoreHealth, GroupHealth, Health, PortHealth, State};
+use super::{CoreHealth, GroupHealth, Health, PortHealth, State, Verdict};
 use crate::control::distribution::RingReport;
 use crate::engine::Gauges;
 use crate::ports::PortNews;
@@ -17,6 +18,8 @@ pub type Asker = Box<dyn FnOnce(&Health)>;
 
 /// Askers that may wait for a round.
 const MAX_ASKERS: usize = 64;
+/// How often a check is made that nobody asks for. Reports give its verdict.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// The rcode of an answer that says that there is none (RFC 1035 section 4.1.1).
 const SERVFAIL: u8 = 2;
 
@@ -35,6 +38,11 @@ pub struct HealthChecks {
     round: Option<Round>,
     askers: Vec<Asker>,
     next_id: u16,
+    /// The client that probes seem to come from.
+    client: IpAddr,
+    /// The problems that the last check found, and when the next one is due without an asker.
+    problems: Vec<String>,
+    due: Option<Instant>,
 }
 
 /// The groups without which the node is unfit.
@@ -68,12 +76,20 @@ impl HealthChecks {
             round: None,
             askers: Vec::new(),
             next_id: 0,
+            client: config.probe_client(),
+            problems: Vec::new(),
+            due: None,
         }
     }
 
     /// Whether clients shall come to this node.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// The verdict of the last check, and the problems that it found.
+    pub fn verdict(&self) -> (Verdict, &[String]) {
+        (Verdict::of(self.state, &self.problems), &self.problems)
     }
 
     /// Says whether clients shall come to this node from now on.
@@ -94,20 +110,27 @@ impl HealthChecks {
             return;
         }
         self.askers.push(asker);
-        if self.round.is_some() {
-            return;
+        self.client = config.probe_client();
+        if self.round.is_none() {
+            self.begin(now);
         }
+    }
+
+    fn begin(&mut self, now: Instant) {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
         // Late answers to earlier rounds.
         self.prober.answers();
-        self.prober.ask(id, config.probe_client(), &self.name);
+        self.prober.ask(id, self.client, &self.name);
         let rcodes = vec![None; self.topology.workers.len()];
         self.round = Some(Round { id, since: now, rcodes });
     }
 
-    /// Ends the check under way, if all answers are there or its time has passed. Never waits.
+    /// Ends the check under way, if all answers are there or its time has passed, and begins one that is due. Never waits.
     pub fn turn(&mut self, now: Instant, ports: &[PortNews]) {
+        if self.round.is_none() && self.due.is_none_or(|due| due <= now) {
+            self.begin(now);
+        }
         let Some(round) = &mut self.round else { return };
         for answer in self.prober.answers() {
             if answer.id == round.id
@@ -124,6 +147,8 @@ impl HealthChecks {
         let rcodes = std::mem::take(&mut round.rcodes);
         self.round = None;
         let health = self.judge(&rcodes, ports);
+        self.due = Some(now + INTERVAL);
+        self.problems.clone_from(&health.problems);
         self.askers.drain(..).for_each(|tell| tell(&health));
     }
 
@@ -137,7 +162,8 @@ impl HealthChecks {
             ..Health::default()
         };
         health.problems = self.problems(&health);
-        health.healthy = health.problems.is_empty() && self.state == State::Serving;
+        health.verdict = Verdict::of(self.state, &health.problems);
+        health.healthy = health.verdict == Verdict::Serving;
         health
     }
 
@@ -159,6 +185,7 @@ impl HealthChecks {
     /// Another configuration is in use.
     pub fn follow(&mut self, config: &Config) {
         self.needed = needed(config);
+        self.client = config.probe_client();
     }
 
     fn ports(&self, news: &[PortNews]) -> Vec<PortHealth> {
@@ -166,7 +193,8 @@ impl HealthChecks {
         ports.map(|(name, news)| PortHealth { port: name.clone(), link_up: news.is_up() }).collect()
     }
 
-    fn groups(&self) -> Vec<GroupHealth> {
+    /// The groups of upstreams.
+    pub fn groups(&self) -> Vec<GroupHealth> {
         let mut groups: Vec<GroupHealth> = Vec::new();
         for (_, slot) in self.gauges.upstreams.roster().in_use() {
             let name = &slot.upstream.group;
@@ -181,7 +209,7 @@ impl HealthChecks {
                 groups.len() - 1
             });
             groups[place].upstreams += 1;
-            groups[place].alive += usize::from(slot.counters.snapshot().state == 0);
+            groups[place].alive += usize::from(slot.counters.snapshot().dead == 0);
         }
         groups
     }
@@ -233,8 +261,11 @@ impl HealthChecks {
 mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
+    use std::sync::atomic::Ordering;
 
     use super::*;
+    use pmdns_stages::testing::query;
+
     use crate::clock::SteppedTime;
     use crate::testing::{Rig, config};
 
@@ -321,7 +352,11 @@ mod tests {
         let dead = |more: &str| {
             let mut node = Node::new(more);
             let roster = node.rig.gauges.upstreams.roster();
-            roster.slots()[0].counters.state.store(1, std::sync::atomic::Ordering::Relaxed);
+            let counters = &roster.slots()[0].counters;
+            counters.state.store(1, Ordering::Relaxed);
+            let health = node.check(&[0], Duration::from_millis(10)).unwrap();
+            assert!(health.healthy, "clients have made it rest, no probe has failed: {health:?}");
+            counters.dead.store(1, Ordering::Relaxed);
             node.check(&[0], Duration::from_millis(10)).unwrap().problems
         };
         assert_eq!(dead(""), ["no upstream of the group default is alive"]);
@@ -330,6 +365,38 @@ mod tests {
         node.rig.news[0].link_went_down();
         let health = node.check(&[0], Duration::from_millis(10)).unwrap();
         assert_eq!(health.problems, ["no port has a link"]);
+    }
+
+    #[test]
+    fn the_verdict_of_reports_is_that_of_a_check_that_nobody_asks_for() {
+        let mut node = Node::new("");
+        node.checks.turn(node.now, &node.rig.news);
+        node.time.advance(PATIENCE);
+        node.now += PATIENCE;
+        node.checks.turn(node.now, &node.rig.news);
+        let (verdict, problems) = node.checks.verdict();
+        assert_eq!((verdict, problems.len()), (Verdict::Unfit, 1), "the core does not turn");
+        node.now += INTERVAL;
+        node.checks.turn(node.now, &node.rig.news);
+        node.time.advance(Duration::from_millis(10));
+        node.rig.settle();
+        node.checks.turn(node.now, &node.rig.news);
+        assert_eq!(node.checks.verdict(), (Verdict::Serving, &[][..]));
+    }
+
+    #[test]
+    fn clients_of_the_probe_s_prefix_over_their_limit_do_not_make_the_node_unfit() {
+        let limit =
+            "[ratelimit]\nqueries_per_second = 1\nburst = 1\n[anycast]\nclient = \"10.77.0.9\"\n";
+        let mut node = Node::new(limit);
+        for _ in 0..5 {
+            let mut burst: pmdns_nics::Burst =
+                (0..20).map(|_| node.rig.frame(&query("localhost. A").frame_bytes())).collect();
+            node.rig.offer(0, &mut burst);
+            node.rig.settle();
+            let health = node.check(&[0], Duration::from_millis(10)).unwrap();
+            assert!(health.healthy, "{health:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ mod checks;
 pub mod drain;
 mod hysteresis;
 mod rings;
+mod transitions;
 pub mod watch;
 
 pub use checks::{Asker, HealthChecks};
-pub use pmdns_control::health::{CoreHealth, GroupHealth, Health, PortHealth, State};
+pub use pmdns_control::health::{CoreHealth, GroupHealth, Health, PortHealth, State, Verdict};
+pub use transitions::Transitions;

@@ -105,6 +105,12 @@ impl Sketch {
         all.into_iter().take(most).map(|(key, counted)| (Arc::clone(key), *counted)).collect()
     }
 
+    /// Keys that it has room for.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.counts.capacity()
+    }
+
     fn prune_if_full(&mut self) {
         if self.counts.len() < 2 * self.keys {
             return;

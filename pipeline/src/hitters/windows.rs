@@ -161,4 +161,23 @@ mod tests {
         windows.end_second(10_000);
         assert_eq!(windows.of(Window::Hour).0.total(), 0);
     }
+
+    /// The tables fill for an hour, and then take no more, however many keys come.
+    #[test]
+    fn memory_stands_still_after_the_longest_window() {
+        let mut windows = Windows::new(KEYS);
+        let mut held = Vec::new();
+        for second in 0..3 * 3600_u64 {
+            for number in 0..2 * KEYS as u64 {
+                windows.add(&(second << 8 | number).to_be_bytes(), 1);
+            }
+            windows.end_second(second);
+            if second % 3600 == 3599 {
+                let Windows { now, second, minute, hour, .. } = &windows;
+                let epochs = minute.epochs.iter().chain(&hour.epochs);
+                held.push(epochs.chain([now, second]).map(Sketch::room).sum::<usize>());
+            }
+        }
+        assert_eq!(held, [held[0]; 3], "as after the first hour");
+    }
 }

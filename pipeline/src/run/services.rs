@@ -22,7 +22,7 @@ use crate::control::report::{Named, Report};
 use crate::control::request::Request;
 use crate::control::socket::Client;
 use crate::engine::{Engine, EngineError, Gauges};
-use crate::health::{Health, HealthChecks};
+use crate::health::{Health, HealthChecks, Transitions};
 use crate::hitters::{self, HeavyHitters};
 use crate::lists::Lists;
 use crate::log;
@@ -53,6 +53,7 @@ pub(super) struct Services<'c> {
     transfers: Transfers,
     lists: Lists,
     health: HealthChecks,
+    transitions: Transitions,
     limiter: ZoneLimiter,
     hitters: Option<HeavyHitters>,
     query_log: Option<QueryLog>,
@@ -113,6 +114,7 @@ impl<'c> Services<'c> {
             transfers,
             lists,
             health: HealthChecks::new(prober, &gauges, &ports.topology, config),
+            transitions: Transitions::default(),
             limiter: ZoneLimiter::new(
                 lender,
                 config.hitters.limit_answer,
@@ -149,6 +151,8 @@ impl<'c> Services<'c> {
         self.watch.turn(&mut self.ports.nics, &self.news, now);
         self.gauges.set_calendar();
         self.health.turn(now, &self.news);
+        let Self { transitions, gauges, health, .. } = self;
+        transitions.look(now, gauges, || health.groups());
     }
 
     /// Every counter, and what is known of the rest.
@@ -158,7 +162,10 @@ impl<'c> Services<'c> {
         let connections = counted.filter_map(|(service, counters)| {
             Some(ConnectionReport { service: service.to_owned(), counters: counters? })
         });
+        let (verdict, problems) = self.health.verdict();
         Report {
+            verdict,
+            problems: problems.to_vec(),
             policy_zones: self.transfers.report(),
             fetched_lists: self.lists.report(),
             connections: connections.collect(),

@@ -28,20 +28,25 @@ pub struct Inlets {
 }
 
 impl Inlets {
-    /// Gives the resolver the newest rules and settings, and `encrypted` what changes of encrypted upstreams.
+    /// Gives the resolver the newest rules and settings, and `encrypted` what changes of encrypted upstreams. The old ones go
+    /// back when the new ones hold for every answer.
     pub fn take_rules(
         &mut self,
         resolver: &mut Resolver,
         encrypted: impl FnOnce(&mut EncryptedChange),
     ) {
-        self.rules.look(|rules| {
+        if let Some(mut rules) = self.rules.take() {
             resolver.swap_rules(&mut rules.names);
             if let Some(update) = &mut rules.update {
                 // Before the queries that the resolver sends to new upstreams.
                 update.encrypted.as_mut().map(encrypted);
                 resolver.swap_settings(&mut update.settings);
             }
-        });
+            self.rules.hold(rules);
+        }
+        if self.rules.holds_some() && resolver.has_judged() {
+            self.rules.give_back_held();
+        }
     }
 
     /// Gives the resolver the next misses. Returns their number.

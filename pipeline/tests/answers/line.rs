@@ -141,7 +141,7 @@ impl Line {
     /// The packet that the slow path makes of a miss, before it is encoded.
     pub(crate) fn rebuilt(missed: &Packet, answer: Answer) -> Packet {
         let pool = pmdns_nics::FramePool::Heap(pmdns_nics::HeapPool::new(1));
-        Miss::of(missed).packet(&pool, answer).unwrap()
+        Miss::of(missed, 0).packet(&pool, answer).unwrap()
     }
 
     pub(crate) fn walk(&mut self, packet: Packet, now: u32) -> Packet {

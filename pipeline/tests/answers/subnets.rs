@@ -95,7 +95,7 @@ fn a_miss_knows_the_network_and_its_answer_the_scope() {
             let entry = line.entry(&asked, &[(0, 1, 60, address(2))], 0);
             let missed = line.ask(&asked, 0);
             assert_eq!(missed.step, Step::SLOW_PATH);
-            let said = Miss::of(&missed).subnet();
+            let said = Miss::of(&missed, 0).subnet();
             assert_eq!(said, Subnet::read(network).map(|(subnet, _)| subnet));
             let mut packet = Line::rebuilt(&missed, Answer::None);
             packet.set_scope(scope);

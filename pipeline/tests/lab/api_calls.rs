@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::api::{READER, WRITER, with_token, write_tokens};
 use crate::commands::command;
 use crate::dig::dig;
-use crate::harness::{isolated, path, sh, wait_until};
+use crate::harness::{isolated, path, sh, wait_for_value, wait_until};
 use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
 use crate::process::Process;
 use crate::stub::Stub;
@@ -176,7 +176,8 @@ fn a_list_is_fetched_confirmed_and_refused() {
         );
         let (_stub, pmdns) = start(&list);
         let status = |name: &str| dig(TAP_V4, &format!("{name} A")).status;
-        wait_until("the list is there", || status("ad999.test") == "NXDOMAIN");
+        let is_blocked = |name| wait_for_value(name, "NXDOMAIN".to_owned(), || status(name));
+        is_blocked("ad999.test");
         let count = |name: &str| pmdns.stats().number(&format!("/fetched_lists/0/{name}"));
         assert_eq!((count("names"), count("fetched")), (1000, 1));
         assert_eq!(get("lists").1["lists"][0]["url"], "https://lists.test:8443/ads.txt");
@@ -186,7 +187,7 @@ fn a_list_is_fetched_confirmed_and_refused() {
         assert_eq!(count("unchanged"), 1);
         serve(&names(1001));
         assert!(command(&["refresh", "ads.txt"], 0).contains("1001 names"));
-        wait_until("the new name is blocked", || status("ad1000.test") == "NXDOMAIN");
+        is_blocked("ad1000.test");
 
         for bad in ["", "<html>not here</html>\n", "ad0.test\n"] {
             serve(bad);

@@ -227,7 +227,7 @@ impl Rig {
             assert_eq!(packet.step, Step::SLOW_PATH, "the line answers it");
         }
         packet.received = now;
-        Miss::of(&packet)
+        Miss::of(&packet, 0)
     }
 
     /// Tells of so many hits of the answer to a query, as a data core would.
@@ -304,10 +304,13 @@ impl Rig {
         let mut ruleset = None;
         self.line.look(|rules| {
             self.acl = rules.clients.as_ref().expect("rules that were read").acl.clone();
-            ruleset = Some(Arc::clone(&rules.names.policy));
+            ruleset = rules.names.as_ref().map(|names| Arc::clone(&names.policy));
         });
         self.policy = None;
-        self.wait_until(|rig| !rig.rules.collect());
+        self.wait_until(|rig| {
+            rig.line.look(|_| {});
+            !rig.rules.collect()
+        });
         ruleset.expect("the line is lent them as well")
     }
 

@@ -93,8 +93,8 @@ fn entries<'b>(line: &Stepping, mut block: &'b [u64]) -> impl Iterator<Item = Op
 
 fn check_entry(entry: &Entry, now: Duration, promise: &Promise) -> Result<(), String> {
     let head = entry.head();
-    // Nothing is in it but that UDP does not do.
-    if head.flags & Head::TOO_LONG != 0 {
+    // Nothing is in it but that UDP does not do, or that a rule denies it.
+    if head.flags & (Head::TOO_LONG | Head::REWRITTEN) != 0 {
         return Ok(());
     }
     let mut name = NameBuffer::default();

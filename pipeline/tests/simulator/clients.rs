@@ -10,6 +10,7 @@ use pmdns_nics::Frame;
 use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::{be16, ip};
 
+use crate::blocks::Blocks;
 use crate::servers::second;
 use crate::setup::is_in_lab;
 use crate::signed;
@@ -184,6 +185,7 @@ impl Clients {
         frame: &Frame,
         now: Duration,
         promise: &Promise,
+        blocks: Option<&Blocks>,
     ) -> Result<(), String> {
         self.answered += 1;
         let (address, port, message) = read(frame.bytes());
@@ -220,6 +222,12 @@ impl Clients {
             };
         }
         self.succeeded += 1;
+        if let Some(blocks) = blocks {
+            blocks.check(&message).map_err(|why| format!("{key:?} {why}"))?;
+            if rcode == NXDOMAIN && answers.is_empty() && blocks.may_refuse(name, at) {
+                return Ok(());
+            }
+        }
         if name.is_within(&Name::new("here")) {
             let version = answers.first().and_then(|one| one.data.last_chunk::<2>());
             let version = u16::from_be_bytes(*version.unwrap_or(&[0, 0]));

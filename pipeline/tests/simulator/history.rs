@@ -95,8 +95,7 @@ impl History {
     fn begin(seed: u64, trace: Trace) -> Self {
         let mut chance = Rng::new(seed);
         let files = (chance.below(4) == 0).then(Files::new);
-        let zone = files.as_ref().map(Files::zone);
-        let start = Start::draw(seed, &mut chance, zone.as_deref());
+        let start = Start::draw(seed, &mut chance, files.as_ref());
         let mut line = Stepping::new(&start.config, &start.rig);
         let operator = files.map(|files| {
             Operator::new(files, &start.text, &start.config, &mut line, trace.clone())
@@ -198,8 +197,9 @@ impl History {
 
     fn take_answers(&mut self) -> Result<(), String> {
         let (now, promise) = (self.line.now(), self.promise());
+        let blocks = self.operator.as_ref().and_then(|operator| operator.blocks.as_ref());
         let mut frames = self.line.sent(&mut self.internet).into_iter();
-        frames.try_for_each(|frame| self.clients.take(&frame, now, &promise))
+        frames.try_for_each(|frame| self.clients.take(&frame, now, &promise, blocks))
     }
 
     /// How far the clock has jumped of late, in seconds. Answers that are made have a way to go.

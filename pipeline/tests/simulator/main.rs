@@ -17,6 +17,7 @@
     reason = "numbers of tests are small"
 )]
 
+mod blocks;
 mod cache;
 mod calm;
 mod checks;

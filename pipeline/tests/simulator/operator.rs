@@ -5,11 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns::control::reload::{Reloader, Written};
+use pmdns::control::socket::Client;
 use pmdns::rules::RulesPublisher;
+use pmdns::runtime::Runtime;
 use pmdns_config::{Config, ConfigText};
+use pmdns_control::{Call, EntryKind, EntryRequest, EntryScope, RuleAction};
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 
+use crate::blocks::{self, Blocks};
 use crate::setup::{LAB, lab};
 use crate::stepping::Stepping;
 use crate::trace::Trace;
@@ -26,6 +30,9 @@ pub(crate) struct Operator {
     first: String,
     text: String,
     reloader: Reloader,
+    runtime: Runtime,
+    /// The names that are blocked by turns; none: no list is in use.
+    pub(crate) blocks: Option<Blocks>,
     began: Instant,
     /// The first version that may still be in use, and the last that was written.
     pub(crate) versions: (u16, u16),
@@ -44,12 +51,18 @@ impl Files {
         std::fs::create_dir_all(&folder).expect("a folder can be made");
         let files = Self { folder };
         files.write_zone(1);
+        write(&files.list(), "nothing.here\n");
         files
     }
 
     /// The zone that changes.
     pub(crate) fn zone(&self) -> PathBuf {
         self.folder.join("zone")
+    }
+
+    /// The list that changes.
+    pub(crate) fn list(&self) -> PathBuf {
+        self.folder.join("list")
     }
 
     fn config(&self) -> PathBuf {
@@ -90,6 +103,8 @@ impl Operator {
             first: text.to_owned(),
             text: text.to_owned(),
             files,
+            runtime: Runtime::open(None).expect("nothing is kept"),
+            blocks: text.contains("[[blocklist]]").then(Blocks::new),
             began: Instant::now(),
             versions: (1, 1),
             are_whole: [true; 2],
@@ -131,6 +146,46 @@ impl Operator {
         self.files.write_zone(self.versions.1);
         self.are_whole[0] = true;
         self.reloader.note_news();
+    }
+
+    /// Blocks other names: by the list, by entries of run time, or by both.
+    pub(crate) fn block(&mut self, now: Duration, chance: &mut Rng) {
+        let Some(blocks) = &mut self.blocks else { return };
+        let way = chance.below(3);
+        if way != 0 {
+            let blocked = blocks::some(chance);
+            self.trace.note(now, format_args!("the list blocks {blocked:?}"));
+            let mut text = "nothing.here\n".to_owned();
+            blocked.iter().for_each(|number| text += &format!("{}\n", blocks::name(*number)));
+            write(&self.files.list(), &text);
+            blocks.write_list(blocked);
+            self.reloader.note_news();
+        }
+        if way != 1 {
+            let blocked = blocks::some(chance);
+            self.trace.note(now, format_args!("entries block {blocked:?}"));
+            let before = blocks.change_entries(blocked.clone());
+            let entry = |number: &usize| EntryRequest {
+                name: blocks::name(*number).to_string(),
+                kind: EntryKind::Block,
+                scope: EntryScope::Suffix,
+                action: RuleAction::Nxdomain,
+                views: Vec::new(),
+            };
+            let gone = before.difference(&blocked).map(|number| blocks::name(*number));
+            for name in gone {
+                self.change(&Call::RemoveEntry(name.to_string()));
+            }
+            let new: Vec<EntryRequest> = blocked.difference(&before).map(entry).collect();
+            if !new.is_empty() {
+                self.change(&Call::AddEntries(new));
+            }
+        }
+    }
+
+    fn change(&mut self, call: &Call) {
+        let config = std::sync::Arc::clone(self.reloader.config());
+        self.runtime.answer(call, Client::of_nobody("operator"), &config, self.reloader.seed());
     }
 
     /// Writes another configuration: upstreams leave or come back, and are asked in another way.
@@ -192,10 +247,16 @@ impl Operator {
 
     /// Goes on with a reload.
     pub(crate) fn turn(&mut self, now: Duration) {
+        self.reloader.follow(&self.runtime);
         self.reloader.turn(self.began + now);
+        self.runtime.turn(self.reloader.version());
         // How long the thread takes that reads files must not matter.
         while self.reloader.is_reading() {
             std::thread::yield_now();
+        }
+        if let Some(blocks) = &mut self.blocks {
+            let entries = self.reloader.version() == self.runtime.version();
+            blocks.are_over((self.reloader.is_over(), entries), now);
         }
     }
 }

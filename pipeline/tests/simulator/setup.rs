@@ -1,13 +1,13 @@
 //! What a history begins with: a configuration, and servers.
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use pmdns_config::Config;
 use pmdns_hierarchy::Rng;
 
 use crate::manners::Manners;
+use crate::operator::Files;
 use crate::servers::Server;
 use crate::signed::AnchorFile;
 use crate::stepping;
@@ -64,8 +64,8 @@ pub(crate) fn is_in_lab(client: IpAddr) -> bool {
 }
 
 impl Start {
-    /// A start that a seed has drawn. The zone file is one that can change.
-    pub(crate) fn draw(seed: u64, chance: &mut Rng, zone: Option<&Path>) -> Self {
+    /// A start that a seed has drawn. The files are those that can change.
+    pub(crate) fn draw(seed: u64, chance: &mut Rng, files: Option<&Files>) -> Self {
         // Every other history asks over the port.
         let by_port = seed % 2 == 1;
         let is_signed = chance.one_in(12);
@@ -84,7 +84,7 @@ impl Start {
             if has_lab { lab(LAB) } else { String::new() },
             limits(is_roomy, is_vast, placement.contains("resolver"), chance),
             cache(chance),
-            zone.map_or_else(String::new, |zone| format!("[[zone]]\nfile = {zone:?}\n")),
+            files.map_or_else(String::new, |files| of_files(files, is_signed)),
         ]
         .concat();
         let config = Config::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -131,6 +131,16 @@ impl Start {
         let slack = 2 + self.config.slowpath.deadline_ms.div_ceil(1000) as u32;
         slack + crate::truth::TTL + if cache.serve_stale { cache.stale_window_seconds } else { 0 }
     }
+}
+
+/// The zone that changes, and the list if it blocks names that there are.
+fn of_files(files: &Files, is_signed: bool) -> String {
+    let (zone, list) = (files.zone(), files.list());
+    let list = match is_signed {
+        true => String::new(),
+        false => format!("[[blocklist]]\nfile = {list:?}\n"),
+    };
+    format!("[[zone]]\nfile = {zone:?}\n{list}")
 }
 
 fn server(last: u8, realm: Realm) -> Server {

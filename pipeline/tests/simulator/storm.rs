@@ -34,6 +34,11 @@ impl History {
             if self.chance.one_in(60) {
                 self.give_an_order();
             }
+            if let Some(operator) = &mut self.operator
+                && self.chance.one_in(15)
+            {
+                operator.block(self.line.now(), &mut self.chance);
+            }
             if self.chance.one_in(20) {
                 self.trouble_the_link();
             }

@@ -62,8 +62,10 @@ fn what_an_old_rule_has_rewritten_is_asked_for_again() {
     rig.wait_for(|counters| counters.withdrawn == 2);
     assert_eq!([told(&mut rig, "x.example."), told(&mut rig, "a.example.")], [(0, 2), (0, 1)]);
     assert_eq!(stub.asked().len(), 4);
-    // Rules about names only concern no answer that is kept.
+    // Rules about names only concern no answer that is kept. The line has not judged these queries, so the slow path does.
     rig.judge_by("old-rule", "x.example 60 CNAME .\n");
+    assert_eq!(told(&mut rig, "x.example."), (NXDOMAIN, 0));
+    rig.judge_by("old-rule", "elsewhere 60 CNAME .\n");
     assert_eq!(told(&mut rig, "x.example."), (0, 2));
     assert_eq!(stub.asked().len(), 4);
     assert_eq!(rig.finish().withdrawn, 2);

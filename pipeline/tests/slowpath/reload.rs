@@ -134,3 +134,52 @@ fn the_last_try_of_a_question_may_be_the_one_that_is_cut() {
     assert_eq!(rig.answers(1)[0].rcode, 0, "all its upstreams were replaced");
     rig.finish();
 }
+
+/// A name is blocked while a client waits for an upstream, or while its miss is on the way.
+#[test]
+fn a_client_that_waits_is_answered_by_the_rules_that_have_come() {
+    const NXDOMAIN: u16 = 3;
+    let stub = Stub::replying(|asked| asked.address());
+    stub.faults.delay_ms.set(400);
+    let mut rig = Setup::asking(&[&stub]).start();
+    let [blocked, other] = ["blocked.example. A", "other.example. A"].map(query);
+    for query in [&blocked, &blocked, &other] {
+        rig.ask(query);
+    }
+    rig.pass(MOMENT);
+    let start = rig.driver.now();
+    rig.judge_by("waits", "blocked.example 60 CNAME .\n");
+    let told = rig.answers(2);
+    assert!(told.iter().all(|answer| answer.rcode == NXDOMAIN), "{told:?}");
+    assert!(rig.driver.now() - start < Duration::from_millis(200), "no upstream is waited for");
+    assert_eq!(rig.resolve(&blocked).rcode, NXDOMAIN, "a miss that old rules let pass");
+    let last = rig.answers(1).remove(0);
+    assert_eq!((last.rcode, last.records), (0, 1), "the other one goes on");
+    rig.pass(SECOND);
+    let counters = rig.finish();
+    assert_eq!((counters.answered, counters.servfail, counters.waiting), (4, 0, 0));
+}
+
+/// What comes for the cache only is judged like everything else.
+#[test]
+fn an_answer_to_a_question_that_nobody_waits_for_any_more_is_not_given_by_the_cache() {
+    const NXDOMAIN: u16 = 3;
+    let stub = Stub::replying(|asked| asked.address());
+    stub.faults.delay_ms.set(100);
+    let mut rig = Setup::asking(&[&stub]).start();
+    let blocked = query("blocked.example. A");
+    rig.ask(&blocked);
+    rig.pass(MOMENT);
+    rig.judge_by("late", "blocked.example 60 CNAME .\n");
+    assert_eq!(rig.answers(1).remove(0).rcode, NXDOMAIN);
+    rig.pass(SECOND);
+    assert_eq!(
+        rig.resolve(&blocked).rcode,
+        NXDOMAIN,
+        "the late reply is in the cache, and is not given"
+    );
+    rig.judge_by("late", "elsewhere 60 CNAME .\n");
+    assert_eq!(rig.resolve(&blocked).records, 1, "until rules let it pass");
+    assert_eq!(stub.asked().len(), 1);
+    rig.finish();
+}

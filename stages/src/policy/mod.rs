@@ -35,7 +35,9 @@ use crate::{Context, Stage, StageName};
 pub use list_number::ListNumber;
 pub use local::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
-pub use ruleset::{Digest, Explained, Redirected, RuleOutcome, RuleSource, Ruleset, RulesetError};
+pub use ruleset::{
+    Digest, Explained, MissVerdict, Redirected, RuleOutcome, RuleSource, Ruleset, RulesetError,
+};
 pub use runtime::{RuntimeEntry, RuntimeNames};
 
 /// The stage that answers for local and blocked names.
@@ -70,6 +72,12 @@ impl Policy {
     /// Judges by these rules from now on, and gives back those it had.
     pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
         std::mem::swap(&mut self.rules, rules);
+    }
+
+    /// The generation of the rules it judges by.
+    #[inline]
+    pub fn generation(&self) -> u16 {
+        self.rules.generation()
     }
 
     /// Limits zones so from now on, and gives back the limits it had.

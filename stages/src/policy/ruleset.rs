@@ -10,6 +10,7 @@ mod answers;
 mod error;
 mod explain;
 mod load;
+mod misses;
 mod redirected;
 mod source;
 
@@ -29,7 +30,6 @@ use super::rpz::{Action, PolicyZone};
 use super::runtime::RuntimeNames;
 use crate::answer::{Answer, LocalRef};
 use crate::cache::{Entry, Head};
-use crate::miss::Miss;
 use crate::packet::Packet;
 use crate::step::{Reason, Step};
 use crate::wire::dns::{Rcode, rtype};
@@ -39,6 +39,7 @@ use crate::wire::query::ClientQuery;
 pub use error::RulesetError;
 pub use explain::{Explained, RuleOutcome, RuleSource};
 pub use load::Digest;
+pub use misses::MissVerdict;
 pub use redirected::Redirected;
 
 /// Everything that names are judged by.
@@ -123,7 +124,7 @@ impl Ruleset {
 
     /// Where a packet goes that a rule is about. A client that wants recursion gets what an alias leads to as well, which
     /// the slow path finds.
-    pub(crate) fn judge(&self, packet: &mut Packet) -> Option<Step> {
+    pub fn judge(&self, packet: &mut Packet) -> Option<Step> {
         let client = packet.layout.client(packet.frame.bytes());
         let (decision, why) = self.verdict_on(packet.query(), client);
         packet.answer = match decision {
@@ -177,21 +178,6 @@ impl Ruleset {
 
     fn is_template(&self, found: LocalRef) -> bool {
         self.entry(found).is_some_and(|entry| entry.head().is_template())
-    }
-
-    /// The alias that a miss is about, whose target is to be resolved. `found` is what it was when the miss left its core;
-    /// the rules may be others by now.
-    pub fn alias(&self, found: LocalRef, miss: &Miss) -> Option<(LocalRef, &Entry)> {
-        let found = match self.entry(found) {
-            Some(_) => found,
-            None => match self.verdict_on(miss.query(), miss.client()) {
-                (RuleDecision::Entry(number), _) => {
-                    LocalRef { generation: self.generation, number }
-                }
-                _ => return None,
-            },
-        };
-        self.entry(found).filter(|_| self.leads_on(found)).map(|entry| (found, entry))
     }
 
     /// The number of the first zone with a rule about a client, if the rule is that no others count for it. Rules about

@@ -178,6 +178,10 @@ impl Limiter {
         if self.table.bucket(place).take(allowance, now) {
             return LimitDecision::Pass;
         }
+        // Clients of the same prefix do not decide whether this node is fit.
+        if packet.is_probe() {
+            return LimitDecision::Pass;
+        }
         if self.dry_run {
             self.dry_run_passed += 1;
             return LimitDecision::Pass;

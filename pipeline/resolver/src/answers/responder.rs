@@ -133,6 +133,29 @@ impl Responder {
         fate != Fate::Evicted
     }
 
+    /// Answers by the rules in use, or has the miss dropped if they say so. `false`: they let it pass.
+    pub(crate) fn by_rules(&mut self, waiter: Waiter<'_>, context: &Context) -> bool {
+        let Some(mut packet) = self.packet(waiter.miss, Answer::None) else {
+            count(self.counter(Fate::NoFrame, |counters| &counters.answered));
+            return true;
+        };
+        match self.encode.rules().judge(&mut packet) {
+            None | Some(Step::SLOW_PATH) => return false,
+            Some(Step::ANSWER) => {
+                let step = self.encode.act(&mut packet, context);
+                let fate = self.hand_over(packet, step, Origin::Rules, waiter.worker);
+                count(self.counter(fate, |counters| &counters.answered));
+            }
+            Some(_) => {
+                if packet.layout.is_stream() {
+                    self.tell_dropped(packet, waiter.worker);
+                }
+                count(&self.counters.silenced);
+            }
+        }
+        true
+    }
+
     fn answer_staged(
         &mut self,
         Waiter { miss, worker }: Waiter<'_>,

@@ -104,6 +104,11 @@ impl Jobs {
         self.rules_changed = true;
     }
 
+    /// Whether there are answers in the cache that have not been judged by the rules in use.
+    pub(crate) fn is_judging(&self) -> bool {
+        self.judging.is_some() || self.rules_changed
+    }
+
     /// Whether another job may begin.
     pub(crate) fn has_room(&self) -> bool {
         self.under_way.len() < MAX_UNDER_WAY

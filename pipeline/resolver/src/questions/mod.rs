@@ -187,6 +187,16 @@ impl Questions {
         Some(expired)
     }
 
+    /// Removes the waiters that `is_meant`.
+    pub(crate) fn withdraw(
+        &mut self,
+        is_meant: impl FnMut(&Question, &Miss) -> bool,
+    ) -> Vec<Expired> {
+        let left = self.pending.withdraw(is_meant);
+        left.iter().for_each(|_| lower(&self.counters.waiting));
+        left
+    }
+
     /// Whether a query for a question may go over UDP. If too many variants of it do already, it may not.
     pub(crate) fn may_use_udp(&mut self, question: &Question, ticket: Ticket) -> bool {
         let may = self.variants.may_use_udp(question.kin(), ticket);

@@ -334,6 +334,22 @@ impl<T> Pending<T> {
         Expired { waiter, ticket: Ticket { slot, serial }, was_last: waiting.is_empty() }
     }
 
+    /// The waiters that `is_meant` leave. Their questions stay under way.
+    pub(crate) fn withdraw(
+        &mut self,
+        mut is_meant: impl FnMut(&Question, &Miss) -> bool,
+    ) -> Vec<Expired> {
+        let mut meant = Vec::new();
+        for (_, asked) in &self.questions {
+            for (number, _) in self.seats.iter(asked.waiting) {
+                if is_meant(&asked.question, &self.waiters[number as usize].miss) {
+                    meant.push(number);
+                }
+            }
+        }
+        meant.into_iter().map(|number| self.leave(number)).collect()
+    }
+
     /// Ends every question, and passes every waiter to `leave`. Returns the number of questions.
     pub(crate) fn drain(&mut self, mut leave: impl FnMut(Waiter<'_>)) -> usize {
         let questions = std::mem::take(&mut self.questions);

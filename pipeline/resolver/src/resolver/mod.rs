@@ -10,6 +10,7 @@ mod asking;
 mod dns64;
 mod ending;
 mod outlook;
+mod rejudging;
 mod shedding;
 mod upkeep;
 mod validating;
@@ -234,6 +235,15 @@ impl Resolver {
     pub fn take_in(&mut self, miss: &Miss, worker: usize) {
         count(&self.counters.misses);
         let waiter = Waiter { miss, worker };
+        match miss.judged() == self.answers.rules().generation() {
+            true => self.take_in_judged(waiter),
+            false => self.judge_and_take_in(waiter),
+        }
+    }
+
+    /// The same for a miss that the rules in use let pass.
+    fn take_in_judged(&mut self, waiter: Waiter<'_>) {
+        let miss = waiter.miss;
         if self.is_local_now(waiter) {
             return;
         }

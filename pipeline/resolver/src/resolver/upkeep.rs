@@ -1,9 +1,6 @@
 //! Upkeep: questions for the cache only, and the operator's jobs on the cache.
 
-use std::sync::Arc;
-
 use pmdns_stages::cache::{Entry, Hit, Key};
-use pmdns_stages::policy::Ruleset;
 
 use super::{Resolver, Time};
 use crate::answers::Answers;
@@ -58,12 +55,6 @@ impl Resolver {
             count(&self.counters.nxdomain_confirmed);
             self.advance(ticket);
         }
-    }
-
-    /// Swaps the rules in use for others. All answers in the cache are then judged again.
-    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
-        self.answers.responder.encode.swap_rules(rules);
-        self.jobs.note_rules();
     }
 
     /// Takes other settings over, and gives the old ones back. Questions under way go on with the upstreams that are asked

@@ -3,6 +3,9 @@
 //! An upstream that failed several times in a row rests. It is still asked, but after all others, and probes find out
 //! when it is back. No upstream is given up for ever (unbound#227, unbound#282).
 //!
+//! Clients choose the questions that fail, so they can make an upstream rest. They cannot make it dead: that says only a
+//! probe of our own, which leaves as soon as the rest begins.
+//!
 //! A pure state machine; time is an argument, counted from the start of the process.
 
 use std::time::Duration;
@@ -32,6 +35,8 @@ pub(crate) struct Health {
     failures: u32,
     successes: u32,
     interval: Duration,
+    /// How long a probe waits for its reply.
+    patience: Duration,
     /// A healthy upstream that is silent for so long is probed as well.
     silence: Option<Duration>,
     upstreams: Vec<Condition>,
@@ -64,6 +69,10 @@ struct Rest {
     pause: Duration,
     /// Replies in a row.
     successes: u32,
+    /// When it was last probed in this rest.
+    probed: Option<Duration>,
+    /// A probe had no reply, or met an error of the network.
+    is_dead: bool,
 }
 
 impl Health {
@@ -76,6 +85,7 @@ impl Health {
             failures: settings.failures,
             successes: settings.successes,
             interval: Duration::from_millis(settings.interval_ms),
+            patience: Duration::from_millis(settings.timeout_ms),
             silence: (settings.silence_ms > 0).then(|| Duration::from_millis(settings.silence_ms)),
             upstreams: retries.into_iter().map(Condition::new).collect(),
         }
@@ -127,6 +137,7 @@ impl Health {
         condition.failures = 0;
         if let Some(rest) = &mut condition.rest {
             rest.successes += 1;
+            rest.is_dead = false;
             // It may be back, so the next probe is due at once.
             (rest.probe, rest.pause) = (now, self.interval);
             if rest.successes >= self.successes {
@@ -143,14 +154,29 @@ impl Health {
             return;
         }
         condition.failures = condition.failures.saturating_add(1);
+        condition.settle_probe(self.patience, now);
         match &mut condition.rest {
             Some(rest) => rest.successes = 0,
             None if condition.failures < self.failures => {}
             None => {
-                let (probe, pause) = (now + self.interval, double(self.interval));
-                condition.rest = Some(Rest { probe, pause, successes: 0 });
+                let (probe, pause) = (now, self.interval);
+                let (successes, probed, is_dead) = (0, None, false);
+                condition.rest = Some(Rest { probe, pause, successes, probed, is_dead });
             }
         }
+    }
+
+    /// The network says that a query of `sent` has not reached an upstream. No client can have it say so.
+    pub(crate) fn unreachable(&mut self, upstream: usize, sent: Duration, now: Duration) {
+        self.failed(upstream, sent, now);
+        if let Some(rest) = &mut self.upstreams[upstream].rest {
+            rest.is_dead |= rest.probed.is_some_and(|probed| sent >= probed);
+        }
+    }
+
+    /// Whether an upstream is dead: it rests, and a probe in this rest had no reply.
+    pub(crate) fn is_dead(&self, upstream: usize) -> bool {
+        self.upstreams[upstream].rest.is_some_and(|rest| rest.is_dead)
     }
 
     /// Smoothed round-trip time; zero: never measured.
@@ -208,7 +234,9 @@ impl Health {
     pub(crate) fn note_probe(&mut self, upstream: usize, now: Duration) {
         let condition = &mut self.upstreams[upstream];
         condition.silent_probe = now;
+        condition.settle_probe(self.patience, now);
         if let Some(rest) = &mut condition.rest {
+            rest.probed = Some(now);
             rest.probe = now + rest.pause;
             rest.pause = double(rest.pause);
         }
@@ -246,6 +274,17 @@ impl Condition {
             failures: 0,
             rest: None,
             silent_probe: Duration::ZERO,
+        }
+    }
+
+    /// The probe of its rest counts as failed when its time has passed without a reply since.
+    fn settle_probe(&mut self, patience: Duration, now: Duration) {
+        let (replies, measured) = (self.replies, self.measured);
+        if let Some(rest) = &mut self.rest
+            && let Some(probed) = rest.probed
+        {
+            let is_silent = replies == 0 || measured < probed;
+            rest.is_dead |= is_silent && now.saturating_sub(probed) >= patience;
         }
     }
 

@@ -211,6 +211,7 @@ impl Peers {
     pub(crate) fn note_probe(&mut self, upstream: usize) {
         count(&self.counters(upstream).probes);
         self.health.note_probe(upstream, self.now);
+        self.publish_health(upstream);
     }
 
     /// The way to an upstream is open again.
@@ -247,7 +248,8 @@ impl Peers {
     ) {
         tracing::debug!("upstream {}: {error}", self.settings(upstream).address);
         add(&self.counters(upstream).errors, queries as u64);
-        self.note_failure(upstream, sent);
+        self.health.unreachable(upstream, sent, self.now);
+        self.publish_health(upstream);
     }
 
     /// An upstream did not reply to queries sent at `sent`, or could not be reached.
@@ -262,6 +264,7 @@ impl Peers {
         counters.srtt_us.store(srtt_us, Ordering::Relaxed);
         let rests = self.health.next_probe(upstream).is_some();
         counters.state.store(u64::from(rests), Ordering::Relaxed);
+        counters.dead.store(u64::from(self.health.is_dead(upstream)), Ordering::Relaxed);
     }
 
     /// A reply over UDP has the letter case of its query.

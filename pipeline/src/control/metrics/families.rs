@@ -16,7 +16,7 @@ use crate::control::distribution::{RingReport, Times};
 use crate::control::next_hops::NextHopReport;
 use crate::control::report::{Report, StageReport, WorkerReport};
 use crate::exceptions::TapSnapshot;
-use crate::health::State;
+use crate::health::{State, Verdict};
 use crate::hitters::HitterSnapshot;
 use crate::lists::ListSnapshot;
 use crate::occupancy;
@@ -98,6 +98,8 @@ fn instance(report: &Report) -> Vec<Family> {
             .of([([report.version.clone()], 1)]),
         Family::gauge("drained", "1: clients are to be sent elsewhere (`pmdns drain`).", &[])
             .alone(u64::from(report.state == State::Drained)),
+        Family::gauge("fit", "1: the node is fit to serve, as `pmdns health` says. 0: it is not, or it is drained.", &[])
+            .alone(u64::from(report.verdict == Verdict::Serving)),
         Family::gauge("uptime", "Time since the clock was started.", &[])
             .in_unit(Unit::Seconds)
             .alone(uptime),

@@ -87,6 +87,12 @@ impl Rates {
         }
     }
 
+    /// Answers in a second that are SERVFAIL, and their share of all answers.
+    pub fn servfail(&self) -> (f64, f64) {
+        let found = self.rcodes.iter().find(|one| one.kind == "servfail");
+        found.map_or((0.0, 0.0), |one| (one.rate, one.share))
+    }
+
     /// The share of queries answered here, by the cache or a rule, of all that were answered or asked upstream.
     pub fn hit_ratio(&self) -> Option<f64> {
         let here = self.hits + self.local;

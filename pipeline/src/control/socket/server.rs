@@ -48,6 +48,11 @@ impl Client {
         Self { answer, file, left: Arc::default(), by }
     }
 
+    /// One who waits for no answer.
+    pub fn of_nobody(by: &str) -> Self {
+        Self::new(oneshot::channel().0, by.to_owned(), None)
+    }
+
     /// Answers, and never waits. A client that has closed its connection needs no answer.
     pub fn answer(self, text: &str) {
         self.reply(Reply::of_text(text));

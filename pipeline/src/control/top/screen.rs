@@ -15,7 +15,7 @@ use crate::control::distribution::Times;
 use crate::control::next_hops::NextHopReport;
 use crate::control::rates::{Rates, RingLoad};
 use crate::control::report::Report;
-use crate::health::State;
+use crate::health::Verdict;
 
 /// Rows of drops and of upstreams at most; the longest lists are the least interesting.
 const MAX_ROWS: usize = 12;
@@ -28,7 +28,7 @@ const LEAST_HEIGHT: usize = 3;
 #[derive(Debug)]
 pub struct Screen {
     version: String,
-    state: State,
+    verdict: Verdict,
     uptime_seconds: u64,
     frames: String,
     rates: Rates,
@@ -48,7 +48,7 @@ impl Screen {
         next_hops.sort_by_key(NextHopReport::is_reachable);
         Self {
             version: later.version.clone(),
-            state: later.state,
+            verdict: later.verdict,
             uptime_seconds: later.uptime_seconds,
             frames: format!("{} of {}", later.frames.in_use, later.frames.capacity),
             rates: Rates::between(earlier, later),
@@ -93,7 +93,7 @@ impl Screen {
         let rates = &self.rates;
         let title = [
             format!("pmdns {}", self.version),
-            self.state.to_string(),
+            self.verdict.to_string(),
             format!("up {}", uptime(self.uptime_seconds)),
             format!("frames in use {}", self.frames),
         ];
@@ -101,6 +101,7 @@ impl Screen {
             format!("received {}", per_second(rates.received)),
             format!("transmitted {}", per_second(rates.transmitted)),
             format!("dropped {}", per_second(rates.dropped)),
+            format!("SERVFAIL {} {}", per_second(rates.servfail().0), percent(rates.servfail().1)),
             format!("hits {}", per_second(rates.hits)),
             format!("local {}", per_second(rates.local)),
             format!("misses {}", per_second(rates.misses)),
@@ -112,6 +113,10 @@ impl Screen {
         if !latency.is_empty() {
             latency.insert(0, "latency p50/p99/p99.9:".to_owned());
         }
+        let title_style = match self.verdict {
+            Verdict::Serving => Style::new().bold(),
+            Verdict::Drained | Verdict::Unfit => Style::new().bold().fg(Color::Red),
+        };
         let (note, is_urgent) = &self.note;
         let notes: Vec<String> =
             note.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
@@ -119,7 +124,7 @@ impl Screen {
             if *is_urgent { Style::new().bold().fg(Color::Red) } else { Style::new().dim() };
         let plain = |lines: Vec<String>| lines.into_iter().map(|line| (line, Style::new()));
         let mut lines: Vec<_> =
-            flow(&title, "  ", width).into_iter().map(|line| (line, Style::new().bold())).collect();
+            flow(&title, "  ", width).into_iter().map(|line| (line, title_style)).collect();
         lines.extend(flow(&notes, " ", width).into_iter().map(|line| (line, note_style)));
         lines.extend(plain(flow(&traffic, "  ", width)));
         lines.extend(plain(flow(&latency, "  ", width)));

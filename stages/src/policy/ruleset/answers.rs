@@ -195,14 +195,23 @@ impl Ruleset {
         self.respond(entry, key, &message)
     }
 
+    /// Whether there are rules about what answers say, rather than about their questions only.
+    pub fn judges_answers(&self) -> bool {
+        self.has_names() || self.read.policies.iter().any(PolicyZone::has_responses)
+    }
+
+    /// Whether there are rules about names that aliases may lead to.
+    fn has_names(&self) -> bool {
+        self.runtime.is_some()
+            || !self.read.policies.is_empty()
+            || self.read.blocked.names.len() > 0
+    }
+
     /// Whether there are rules about what such an answer says, rather than about its question only. Of several records
     /// one may be an alias.
     pub fn judges_answer(&self, head: &Head) -> bool {
         let [answers, ..] = head.counts();
-        let has_names = self.runtime.is_some()
-            || !self.read.policies.is_empty()
-            || self.read.blocked.names.len() > 0;
-        answers > 1 && has_names
+        answers > 1 && self.has_names()
             || answers > 0 && !self.read.rebindings.are_none()
             || self.read.policies.iter().any(PolicyZone::has_responses)
     }

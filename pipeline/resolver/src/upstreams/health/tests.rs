@@ -26,7 +26,8 @@ fn resting() -> Health {
         assert_eq!(health.next_probe(0), None);
         health.failed(0, START, START);
     }
-    assert_eq!(health.next_probe(0), Some(START + INTERVAL));
+    assert_eq!(health.next_probe(0), Some(START), "at once");
+    assert!(!health.is_dead(0), "no probe has failed");
     health
 }
 
@@ -85,12 +86,14 @@ fn probes_come_less_and_less_often_but_never_end() {
         let due = health.next_probe(0).unwrap();
         pauses.push((due - now).as_secs());
         now = due;
-        assert_eq!(take_probe(&mut health, now - ms(1)), None);
+        if now > START {
+            assert_eq!(take_probe(&mut health, now - ms(1)), None);
+        }
         assert_eq!(take_probe(&mut health, now), Some(0));
         assert_eq!(take_probe(&mut health, now), None, "one at a time");
         health.failed(0, now, now + ms(2000));
     }
-    assert_eq!(pauses[..6], [30, 60, 120, 240, 300, 300]);
+    assert_eq!(pauses[..6], [0, 30, 60, 120, 240, 300]);
     assert_eq!(pauses[6..], [300; 14]);
 }
 
@@ -105,7 +108,7 @@ fn a_silent_upstream_is_probed_although_it_is_healthy_if_that_is_wanted() {
     assert_eq!(take_probe(&mut health, START + ms(400)), Some(0));
     health.failed(0, START + ms(200), START + ms(450));
     health.failed(0, START + ms(400), START + ms(650));
-    assert_eq!(health.next_probe(0), Some(START + ms(650) + INTERVAL), "now it rests");
+    assert_eq!(health.next_probe(0), Some(START + ms(650)), "now it rests");
     let mut unwatched = of(1, &Settings::default());
     unwatched.replied(0, ms(1), START);
     assert_eq!(take_probe(&mut unwatched, START * 9), None);
@@ -131,7 +134,7 @@ fn queries_that_fail_while_it_rests_do_not_put_off_its_probe() {
     for _ in 0..1000 {
         health.failed(0, START + ms(1), START + ms(800));
     }
-    assert_eq!(health.next_probe(0), Some(START + INTERVAL));
+    assert_eq!(health.next_probe(0), Some(START));
 }
 
 #[test]
@@ -179,4 +182,32 @@ proptest! {
         prop_assert_eq!(answered, successes);
         prop_assert!(now <= back + LONGEST_PAUSE + ms(10) * successes);
     }
+}
+
+#[test]
+fn clients_make_an_upstream_rest_but_only_a_probe_says_that_it_is_dead() {
+    let mut health = resting();
+    for failure in 0..1000 {
+        health.failed(0, START + ms(failure), START + ms(800 + failure));
+    }
+    assert!(!health.is_dead(0), "no probe has left");
+    assert_eq!(take_probe(&mut health, START + ms(2000)), Some(0));
+    health.failed(0, START + ms(2001), START + ms(2900));
+    assert!(!health.is_dead(0), "its time has not passed");
+    health.failed(0, START + ms(2000), START + ms(4000));
+    assert!(health.is_dead(0));
+    assert_eq!(take_probe(&mut health, START + ms(2000) + INTERVAL), Some(0));
+    assert!(health.is_dead(0), "until a reply comes");
+    health.replied(0, ms(1), START + ms(2001) + INTERVAL);
+    assert!(!health.is_dead(0) && health.next_probe(0).is_some(), "it rests until the second");
+}
+
+#[test]
+fn an_error_of_the_network_fails_a_probe_at_once() {
+    let mut health = resting();
+    health.unreachable(0, START, START);
+    assert!(!health.is_dead(0), "that was no probe");
+    assert_eq!(take_probe(&mut health, START + ms(1)), Some(0));
+    health.unreachable(0, START + ms(1), START + ms(1));
+    assert!(health.is_dead(0));
 }

@@ -15,7 +15,7 @@ fn seed() -> Seed {
 /// The miss of a client's query.
 pub(crate) fn miss(client: &ClientQuery) -> Miss {
     let mut parse = Parse::new([Port::new(OUR_MAC, [OUR_IPV4.into()])].into(), seed());
-    Miss::of(&act_once(&mut parse, client.packet(), &at(0)))
+    Miss::of(&act_once(&mut parse, client.packet(), &at(0)), 0)
 }
 
 /// The question of a client's query.
