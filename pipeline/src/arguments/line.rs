@@ -7,8 +7,15 @@ use std::fmt::Display;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordError {
     /// The socket would take it for several words.
-    #[error("`{}` is one argument and has {1:?} in it; leave that out, or write two arguments", .0.escape_debug())]
-    Character(String, char),
+    #[error(
+        "`{argument}` is one argument and has {character:?} in it; leave that out, or write two arguments"
+    )]
+    Character {
+        /// The argument, escaped.
+        argument: String,
+        /// The character.
+        character: char,
+    },
     /// The socket would see nothing.
     #[error("an argument is empty; leave it out, or write a value")]
     Empty,
@@ -29,7 +36,7 @@ impl Line {
         let argument = argument.to_string();
         let no_word = |c: &char| c.is_whitespace() || c.is_control();
         match argument.chars().find(no_word) {
-            Some(character) => self.or(WordError::Character(argument, character)),
+            Some(character) => self.or(no_word_of(&argument, character)),
             None if argument.is_empty() => self.or(WordError::Empty),
             None => self.and(&argument),
         }
@@ -39,7 +46,7 @@ impl Line {
     pub fn rest(self, argument: impl Display) -> Self {
         let argument = argument.to_string();
         match argument.chars().find(|c| c.is_control() && *c != '\t') {
-            Some(character) => self.or(WordError::Character(argument, character)),
+            Some(character) => self.or(no_word_of(&argument, character)),
             None => self.and(&argument),
         }
     }
@@ -86,6 +93,10 @@ impl Line {
     fn or(self, error: WordError) -> Self {
         Self(self.0.and(Err(error)))
     }
+}
+
+fn no_word_of(argument: &str, character: char) -> WordError {
+    WordError::Character { argument: argument.escape_debug().to_string(), character }
 }
 
 #[cfg(test)]
