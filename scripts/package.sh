@@ -38,4 +38,4 @@ pmdns ($version-1) unstable; urgency=medium
 
  -- The pmdns developers <pmdns@example.org>  $(git log -1 --format=%cD 2> /dev/null || date -R)
 TEXT
-cargo deb --package pmdns
+PMDNS_COMMIT=$(git rev-parse --short=12 HEAD) cargo deb --package pmdns

@@ -51,7 +51,7 @@ pub use error::{ConfigError, Location, told};
 pub use files::FileError;
 pub use load::ConfigText;
 pub use local::{Local, LocalError, LocalProblem, LocalRecord, type_name, type_number};
-pub use name::{NameError, readable, wire_name};
+pub use name::{NameError, readable, subtree_name, wire_name, without_wildcard};
 pub use paths::{NamedPath, PathUse};
 pub use pin::{Pin, PinError};
 pub use placement::{PlacementError, StageName, Stretch, StretchError};

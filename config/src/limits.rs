@@ -211,6 +211,8 @@ pub const MAX_CLIENTS: u32 = 1 << 24;
 pub const MAX_ZONES: usize = 1024;
 /// Block lists.
 pub const MAX_BLOCKLISTS: usize = 64;
+/// Networks that lists of run time may come from.
+pub const MAX_LIST_NETWORKS: usize = 64;
 /// Response policy zones.
 pub const MAX_RPZ: usize = 64;
 /// Prefixes of DNS64; answers have an AAAA record for each that holds in a view.

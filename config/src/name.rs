@@ -29,6 +29,9 @@ pub enum NameError {
         /// Its code, for the escape of RFC 1035 section 5.1.
         code: u32,
     },
+    /// No rule about names has such a form.
+    #[error("`{0}` has a `*` that is not in front; write `*.example.com` or `example.com`")]
+    Star(String),
     /// RFC 1035 section 2.3.4 or 5.1 says otherwise.
     #[error("`{name}` is not a domain name: {why}")]
     Malformed {
@@ -69,6 +72,24 @@ pub fn wire_name(text: &str) -> Result<Box<[u8]>, NameError> {
     Ok(wire.into_boxed_slice())
 }
 
+/// The name of a rule that is about a name and all names below it, as in block lists: a leading `*.` changes nothing.
+///
+/// # Errors
+///
+/// As [`wire_name`], and for a `*` in another place, which would be no name that anybody asks for.
+pub fn subtree_name(text: &str) -> Result<Box<[u8]>, NameError> {
+    let (name, _) = without_wildcard(text);
+    match name.split('.').any(|label| label == "*") {
+        true => Err(NameError::Star(text.chars().take(MAX_TEXT).collect())),
+        false => wire_name(name),
+    }
+}
+
+/// The text behind a leading `*.`, and whether there was one.
+pub fn without_wildcard(text: &str) -> (&str, bool) {
+    text.strip_prefix("*.").map_or((text, false), |name| (name, true))
+}
+
 /// A wire-format name as people read it.
 pub fn readable(wire: &[u8]) -> String {
     match Name::from_octets(wire) {
@@ -105,6 +126,20 @@ mod tests {
         assert_eq!(wire_name(&long).unwrap().len(), 255);
         assert!(wire_name(&format!("{long}d")).is_err());
         assert!(matches!(wire_name(&"a.".repeat(600)), Err(NameError::TooLong(_))));
+    }
+
+    #[test]
+    fn a_leading_star_is_the_names_subtree_and_another_star_is_refused() {
+        let wire = b"\x01x\x07example\x00";
+        for text in ["x.example", "*.x.example", "*.X.Example."] {
+            assert_eq!(*subtree_name(text).unwrap(), wire[..], "{text}");
+        }
+        for text in ["*", "*.*.example", "a.*.example", "x.example.*"] {
+            let error = subtree_name(text).unwrap_err().to_string();
+            assert!(error.contains("`*` that is not in front; write"), "{text}: {error}");
+        }
+        assert_eq!(subtree_name("*."), Err(NameError::Empty));
+        assert!(subtree_name("*x.example").is_ok(), "a star is a letter of a label like others");
     }
 
     #[test]

@@ -380,9 +380,6 @@ pub enum Problem {
     /// A text that clients show to people.
     #[error("has control characters, such as line ends; write a text of one line without them")]
     NotPrintable,
-    /// A listed name takes everything below it along.
-    #[error("is `*.{0}`; write `{0}`, everything below it goes with it")]
-    Wildcard(String),
     /// Clients cannot reach a web server there.
     #[error("is {0}, where clients reach no server; write an address of the page's web server")]
     NoServer(IpAddr),

@@ -60,7 +60,8 @@ impl WrittenConfig {
     /// The keys that differ.
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let mut paths = Vec::new();
-        compare_tables("", &self.0, &other.0, &mut paths);
+        let aligned = aligned(&self.0, &other.0);
+        compare_tables("", &self.0, &aligned, &mut paths);
         let text = |table: &Table, path: &str| {
             let mut value = value_at(table, path)?.clone();
             match path.rsplit('.').next().is_some_and(|key| SECRETS.contains(&key)) {
@@ -71,12 +72,52 @@ impl WrittenConfig {
         };
         let difference = |key: String| Difference {
             one: text(&self.0, &key),
-            other: text(&other.0, &key),
+            other: text(&aligned, &key),
             needs_restart: !is_reloaded(&key),
             key,
         };
         paths.into_iter().map(difference).collect()
     }
+}
+
+/// Arrays of tables, with the key by which people know one of these tables.
+const KNOWN_BY: [(&str, &str); 4] =
+    [("upstream", "address"), ("view", "name"), ("token", "name"), ("blocklist", "file")];
+
+/// `other` with these arrays in the places of `one`: what only one of both has is next to nothing. So a table that has gone
+/// is one difference, and those behind it are none. Where the order is another one, it is a difference, and places stay.
+fn aligned(one: &Table, other: &Table) -> Table {
+    let mut aligned = other.clone();
+    for (array, key) in KNOWN_BY {
+        let tables = |table: &Table| table.get(array).and_then(Value::as_array).cloned();
+        if let (Some(one), Some(other)) = (tables(one), tables(other))
+            && let Some(placed) = placed(&one, &other, key)
+        {
+            aligned.insert(array.to_owned(), Value::Array(placed));
+        }
+    }
+    aligned
+}
+
+/// The tables of `other`, each in the place of the one that is known by the same value. `None`: their order is another one.
+fn placed(one: &[Value], other: &[Value], key: &str) -> Option<Vec<Value>> {
+    let known = |value: &Value| value.get(key).cloned();
+    let (mut placed, mut next) = (Vec::new(), 0);
+    for value in one {
+        let name = known(value)?;
+        match other.iter().position(|one| known(one).as_ref() == Some(&name)) {
+            Some(at) if at >= next => {
+                // Those that only `other` has stand at the end.
+                next = at + 1;
+                placed.push(other[at].clone());
+            }
+            Some(_) => return None,
+            None => placed.push(Value::Table(Table::new())),
+        }
+    }
+    let is_known = |value: &&Value| !one.iter().any(|one| known(one) == known(value));
+    placed.extend(other.iter().filter(is_known).cloned());
+    Some(placed)
 }
 
 /// The value at a path like `upstream[1].address`.
@@ -118,6 +159,27 @@ mod tests {
 
     const BEFORE: &str = "[cookies]\nsecret = \"e5e9\"\n[cache]\nsize = \"1MiB\"\n[block]\nnames = [\"a\"]\n\
         [[tsig]]\nname = \"k\"\nsecret = \"c2l4\"\n[[view]]\nname = \"v\"\nclients = []\ngroup = \"g\"\n";
+
+    #[test]
+    fn a_table_that_has_gone_is_no_difference_of_those_behind_it() {
+        let upstreams = |addresses: &[&str]| {
+            let one =
+                |address: &&str| format!("[[upstream]]\naddress = \"{address}\"\nweight = 2\n");
+            WrittenConfig::of(&addresses.iter().map(one).collect::<String>())
+        };
+        let keys = |one: &[&str], other: &[&str]| -> Vec<String> {
+            let all = upstreams(one).differences(&upstreams(other));
+            all.into_iter().map(|one| one.key).collect()
+        };
+        assert_eq!(keys(&["a", "b", "c"], &["a", "b", "c"]), Vec::<String>::new());
+        assert_eq!(
+            keys(&["a", "b", "c"], &["b", "c"]),
+            ["upstream[0].address", "upstream[0].weight"]
+        );
+        assert_eq!(keys(&["b", "c"], &["a", "b", "c"]), ["upstream[2]"]);
+        let other_order = keys(&["a", "b"], &["b", "a"]);
+        assert_eq!(other_order, ["upstream[0].address", "upstream[1].address"], "it may decide");
+    }
 
     #[test]
     fn secrets_are_not_shown() {

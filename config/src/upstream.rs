@@ -64,6 +64,11 @@ pub enum UpstreamError {
         "this is not an address with a port; write for example \"192.0.2.53:53\", \"[2001:db8::53]:53\" or \"tls://192.0.2.53\""
     )]
     Plain,
+    /// HTTP without TLS.
+    #[error(
+        "`http://` is without TLS, so that anybody on the way can change what comes; write https://"
+    )]
+    Http,
     /// The part before `://` is unknown.
     #[error(
         "`{0}://` is no transport; allowed: tls://, https://, quic://, or an address and a port alone for UDP and TCP"
@@ -161,6 +166,7 @@ fn server(scheme: &str, rest: &str) -> Result<Server, UpstreamError> {
         "tls" => (Protocol::Tls, 853),
         "quic" => (Protocol::Quic, 853),
         "https" => (Protocol::Https(checked_path(path)?.into()), 443),
+        "http" => return Err(UpstreamError::Http),
         _ => return Err(UpstreamError::Scheme(scheme.to_owned())),
     };
     if !path.is_empty() && scheme != "https" {
@@ -301,6 +307,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
+        assert_eq!(mistake("http://lists.example/ads.txt"), UpstreamError::Http);
         assert_eq!(mistake("udp://192.0.2.53"), UpstreamError::Scheme("udp".into()));
         for port in ["0", "65536", "x", "", "53x"] {
             let port = format!(":{port}");

@@ -11,16 +11,20 @@ use crate::health::drain;
 
 mod clients;
 mod instance;
+mod line;
 mod lists;
 mod local;
+mod request;
 mod searches;
 mod traffic;
 mod upstreams;
 
 pub use self::clients::ClientCommand;
 pub use self::instance::{ConfigFile, Instance, config_file};
-pub use self::lists::{ListCommand, view_words};
+pub use self::line::{Line, WordError};
+pub use self::lists::ListCommand;
 pub use self::local::LocalCommand;
+pub use self::request::{AskedFor, Listed, Printed, shown};
 pub use self::searches::{LogArguments, PacketFilter, TraceArguments};
 pub use self::traffic::{HitterArguments, LimitArguments};
 pub use self::upstreams::UpstreamCommand;
@@ -155,10 +159,13 @@ pub enum Command {
         instance: Instance,
     },
     /// Block a name on a running instance, whatever lists and policy zones say.
+    ///
+    /// There is one entry for each name and view. The entry of a client's view stands before the one of all views. The
+    /// answer says which entry is replaced. Example: pmdns block ads.example.com --suffix --view kids
     Block {
-        /// The name.
+        /// The name; `*.ads.example.com` is `ads.example.com --suffix`.
         name: String,
-        /// Also block names below it.
+        /// Also block names below it; without it the name alone.
         #[arg(long)]
         suffix: bool,
         /// The answer to clients: nxdomain, nodata, refused, null or drop.
@@ -172,10 +179,13 @@ pub enum Command {
         instance: Instance,
     },
     /// Let a name pass on a running instance, whatever lists and policy zones say.
+    ///
+    /// There is one entry for each name and view. An exception in one view lifts no block in another. Example:
+    /// pmdns allow good.ads.example.com --view kids
     Allow {
-        /// The name.
+        /// The name; `*.ads.example.com` is `ads.example.com --suffix`.
         name: String,
-        /// Also let names below it pass.
+        /// Also let names below it pass; without it the name alone.
         #[arg(long)]
         suffix: bool,
         /// A view in which it holds, and no other; may be given again.
@@ -185,21 +195,26 @@ pub enum Command {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Forget that a name was blocked or allowed on a running instance.
+    /// Remove the entry of a name on a running instance, whether it blocks or allows. The answer says which it was.
+    ///
+    /// Example: pmdns unblock ads.example.com --view kids
     Unblock {
         /// The name.
         name: String,
+        /// The view of the entry; without it the entry of all views is removed.
+        #[arg(long, value_name = "VIEW")]
+        view: Option<String>,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
     },
-    /// Print the names that are blocked and allowed on a running instance, as JSON.
+    /// Print the names that are blocked and allowed on a running instance, at most 1,000.
     Entries {
         /// Begin after this name.
         after: Option<String>,
-        /// The instance that is asked.
+        /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        instance: Instance,
+        listed: Listed,
     },
     /// Add, remove or list local records of a running instance.
     Local {

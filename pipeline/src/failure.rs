@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use pmdns::arguments::WordError;
 use pmdns::capture::client::ClientError;
 #[cfg(feature = "dpdk")]
 use pmdns::clients::ClientsError;
@@ -78,6 +79,8 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Refused(String),
     #[error(transparent)]
+    Word(#[from] WordError),
+    #[error(transparent)]
     Capture(#[from] ClientError),
     #[error(transparent)]
     File(#[from] SnapshotError),
@@ -114,10 +117,10 @@ impl Failure {
     /// Exit codes are documented in docs/operations.md.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
+            Self::Config(_) | Self::Wrong(_) | Self::Log(_) | Self::Word(_) => 2,
             Self::Unmet(_, code) => *code,
             Self::Import(_) | Self::Unloadable(_) | Self::Write { .. } => 2,
-            Self::Find(FindError::Config(_) | FindError::NoDatabase(_)) => 2,
+            Self::Find(FindError::Config(_) | FindError::NoDatabase(_) | FindError::Wrong(_)) => 2,
             Self::Find(FindError::Search(_) | FindError::Print(_)) => 1,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use pmdns::arguments::{
-    self, Arguments, Command, ConfigFile, HitterArguments, Instance, LimitArguments, PacketFilter,
-    TraceArguments,
+    self, Arguments, AskedFor, Command, ConfigFile, HitterArguments, Instance, LimitArguments,
+    Line, PacketFilter, Printed, TraceArguments, shown,
 };
 use pmdns::capture::{TraceReport, client};
 use pmdns::control::print;
@@ -34,7 +34,7 @@ use pmdns::run;
 use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigText};
-use pmdns_control::answers::{Configuration, Difference};
+use pmdns_control::answers::{Configuration, Difference, EntryPage};
 use pmdns_control::cache::CachePage;
 use pmdns_control::hitters::{Floods, Hitters, Limits};
 
@@ -94,15 +94,15 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Health { file, watch: true, .. } => Ok(watch::run(&Config::load(&file.config)?)?),
         Command::Health { instance, json, .. } => health(&instance, json),
         Command::Drain { wait, instance } => {
-            print_done(&instance, "drain", None)?;
+            print_done(&instance, Line::new("drain"), None)?;
             match wait.map(|seconds| drain::wait(&instance.socket, seconds)).transpose()? {
                 Some(Err(queries)) => Err(Failure::Traffic(queries)),
                 _ => Ok(()),
             }
         }
-        Command::Resume { instance } => print_done(&instance, "resume", None),
+        Command::Resume { instance } => print_done(&instance, Line::new("resume"), None),
         Command::Reload { instance } => {
-            let done = order(&instance, "reload", None, Failure::Reload)?;
+            let done = order(&instance, Line::new("reload"), None, Failure::Reload)?;
             Ok(writeln!(io::stdout(), "reloaded: {done}")?)
         }
         Command::Stats { instance, json } => {
@@ -110,64 +110,63 @@ fn execute(command: Command) -> Result<(), Failure> {
             print_json(&serde_json::from_str(&text)?, json)
         }
         Command::Purge { name, suffix, record_type, instance } => {
-            let suffix = if suffix { " suffix" } else { "" };
-            let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
-            print_done(&instance, &format!("purge {name}{suffix}{record_type}"), None)
+            let line = Line::new("purge").word(name).flag("suffix", suffix);
+            print_done(&instance, line.option("type", record_type), None)
         }
         Command::Block { name, suffix, action, views, instance } => {
-            let words = scope_words(suffix, &views);
-            print_done(&instance, &format!("block {name} {action}{words}"), None)
+            let line = Line::new("block").word(name).word(action).flag("suffix", suffix);
+            print_done(&instance, line.each("view", &views), None)
         }
         Command::Allow { name, suffix, views, instance } => {
-            let words = scope_words(suffix, &views);
-            print_done(&instance, &format!("allow {name}{words}"), None)
+            let line = Line::new("allow").word(name).flag("suffix", suffix);
+            print_done(&instance, line.each("view", &views), None)
         }
-        Command::Unblock { name, instance } => {
-            print_done(&instance, &format!("unblock {name}"), None)
+        Command::Unblock { name, view, instance } => {
+            print_done(&instance, Line::new("unblock").word(name).option("view", view), None)
         }
         Command::Refresh { name, instance } => {
-            print_done(&instance, &format!("refresh {name}"), None)
+            print_done(&instance, Line::new("refresh").word(name), None)
         }
-        Command::Entries { after, instance } => {
-            print_asked(&instance, &format!("entries {}", after.unwrap_or_default()))
-        }
-        Command::Local { command } => print_either(command.request()),
-        Command::Client { command } => print_either(command.request()),
-        Command::List { command } => print_either(command.request()),
-        Command::Upstream { command } => print_either(command.request()),
+        Command::Entries { after, listed } => print_asked(AskedFor::list(
+            Line::new("entries").maybe(after),
+            listed,
+            shown::<EntryPage>,
+        )),
+        Command::Local { command } => print_asked(command.request()),
+        Command::Client { command } => print_asked(command.request()),
+        Command::List { command } => print_asked(command.request()),
+        Command::Upstream { command } => print_asked(command.request()),
         Command::Config { diff, instance, .. } => show_config(&instance, diff),
         Command::Dump { file, instance } => dump(&instance, &file),
         Command::Cache { name, record_type, limit, instance, json } => {
-            let name = name.map(|name| format!(" name {name}")).unwrap_or_default();
-            let record_type = record_type.map(|text| format!(" type {text}")).unwrap_or_default();
-            let request = format!("cache limit {limit}{name}{record_type}");
+            let line = Line::new("cache limit").word(limit).option("name", name);
+            let request = line.option("type", record_type).text()?;
             let answer = socket::ask(&instance.socket, &request, ORDER_PATIENCE)?;
             print_text::<CachePage>(&told(&answer)?, json)
         }
         Command::Load { file, instance } => {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
             let opened = open_regular(&file).map_err(failed)?;
-            print_done(&instance, &file_request("load", &file)?, Some(&opened))
+            print_done(&instance, file_request("load", &file)?, Some(&opened))
         }
         Command::Lookup { name, record_type, client, instance, json } => {
-            let client = client.map(|client| format!(" client {client}")).unwrap_or_default();
-            let request = format!("lookup {name} {record_type}{client}");
+            let line = Line::new("lookup").word(name).word(record_type);
+            let request = line.option("client", client).text()?;
             print_text::<LookupReport>(
                 &told(&socket::ask(&instance.socket, &request, ORDER_PATIENCE)?)?,
                 json,
             )
         }
         Command::Capture { write, filter, count, answers, instance } => {
-            let count = count.map(|count| format!(" count {count}")).unwrap_or_default();
-            let answers = if answers { " answers" } else { "" };
-            let request = format!("capture{}{count}{answers}", filter.words());
+            let line = filter.of(Line::new("capture")).option("count", count);
+            let request = line.flag("answers", answers).text()?;
             let answer = client::capture(&instance.socket, &request, &write)?;
             Ok(writeln!(io::stderr(), "{}", done(&answer, Failure::Refused)?)?)
         }
         Command::Log { search } => Ok(find::run(&search, &mut io::stdout().lock())?),
         Command::Trace { search: TraceArguments { count, port, client, name, instance, json } } => {
             let filter = PacketFilter { port, client, name, stage: None, reason: None };
-            let request = format!("trace{} count {count}", filter.words());
+            let request = filter.of(Line::new("trace")).option("count", Some(count)).text()?;
             let answer = client::ask(&instance.socket, &request, None, || false)?;
             print_text::<TraceReport>(&told(&answer)?, json)
         }
@@ -181,14 +180,13 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Limit { limit: LimitArguments { zone, rate, time, json, instance } } => match zone
         {
             Some(zone) => {
-                let seconds = time.map(|time| format!(" {}", time.0.as_secs())).unwrap_or_default();
-                let rate = rate.unwrap_or_default();
-                print_done(&instance, &format!("limit {zone} {rate}{seconds}"), None)
+                let line = Line::new("limit").word(zone).word(rate.unwrap_or_default());
+                print_done(&instance, line.maybe(time.map(|time| time.0.as_secs())), None)
             }
             None => print_text::<Limits>(&asked(&instance, "limits")?, json),
         },
         Command::Unlimit { zone, instance } => {
-            print_done(&instance, &format!("unlimit {zone}"), None)
+            print_done(&instance, Line::new("unlimit").word(zone), None)
         }
         Command::Top { instance: Instance { socket }, interval, once: true } => {
             Ok(top::print_once(&socket, interval, &mut io::stdout().lock())?)
@@ -200,7 +198,11 @@ fn execute(command: Command) -> Result<(), Failure> {
             Ok(profile::run(&instance.socket, Duration::from_secs(seconds), &output)?)
         }
         Command::Version => {
+            let commit = option_env!("PMDNS_COMMIT").unwrap_or("not said by the build");
             writeln!(io::stdout(), "pmdns {}", env!("CARGO_PKG_VERSION"))?;
+            writeln!(io::stdout(), "commit: {commit}")?;
+            #[cfg(feature = "dpdk")]
+            writeln!(io::stdout(), "{}", pmdns_nics::dpdk::version())?;
             Ok(())
         }
     }
@@ -225,11 +227,11 @@ fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
 /// Sends a request to a running instance, and returns its answer.
 fn order(
     instance: &Instance,
-    request: &str,
+    line: Line,
     file: Option<&File>,
     refused: fn(String) -> Failure,
 ) -> Result<String, Failure> {
-    done(&socket::ask_with(&instance.socket, request, file, ORDER_PATIENCE)?, refused)
+    done(&socket::ask_with(&instance.socket, &line.text()?, file, ORDER_PATIENCE)?, refused)
 }
 
 /// The answer of an instance about its work.
@@ -242,14 +244,8 @@ fn done(answer: &str, refused: fn(String) -> Failure) -> Result<String, Failure>
 }
 
 /// The same, and prints the answer.
-fn print_done(instance: &Instance, request: &str, file: Option<&File>) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{}", order(instance, request, file, Failure::Refused)?)?)
-}
-
-/// Where an entry holds, as words of a request.
-fn scope_words(suffix: bool, views: &[String]) -> String {
-    let suffix = if suffix { " suffix" } else { "" };
-    suffix.to_owned() + &arguments::view_words(views)
+fn print_done(instance: &Instance, line: Line, file: Option<&File>) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{}", order(instance, line, file, Failure::Refused)?)?)
 }
 
 /// Sends a request that is answered with JSON.
@@ -266,15 +262,18 @@ fn told(answer: &str) -> Result<String, Failure> {
     }
 }
 
-fn print_asked(instance: &Instance, request: &str) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{}", asked(instance, request)?)?)
-}
-
-/// The same if JSON is the answer; else prints what was done.
-fn print_either((request, instance, is_json): (String, Instance, bool)) -> Result<(), Failure> {
-    match is_json {
-        true => print_asked(&instance, &request),
-        false => print_done(&instance, &request, None),
+/// Sends a request, and prints what is wanted of its answer.
+fn print_asked(AskedFor { line, instance, printed }: AskedFor) -> Result<(), Failure> {
+    let show = match printed {
+        Printed::Done => return print_done(&instance, line, None),
+        Printed::Json => None,
+        Printed::Text(show) => Some(show),
+    };
+    let json = asked(&instance, &line.text()?)?;
+    let mut out = io::stdout().lock();
+    match show {
+        Some(show) => Ok(write!(out, "{}", show(&json)?)?),
+        None => Ok(writeln!(out, "{json}")?),
     }
 }
 
@@ -302,14 +301,14 @@ fn dump(instance: &Instance, file: &Path) -> Result<(), Failure> {
     let failed = |source| SnapshotError::Write { path: file.to_owned(), source };
     let whole = snapshot::create(file).map_err(failed)?;
     let request = file_request("dump", file)?;
-    let done = order(instance, &request, Some(whole.file()), Failure::Refused)?;
+    let done = order(instance, request, Some(whole.file()), Failure::Refused)?;
     whole.finish().map_err(failed)?;
     Ok(writeln!(io::stdout(), "{done}")?)
 }
 
 /// A request with the name of its file, which the instance uses for its log and errors.
-fn file_request(word: &str, file: &Path) -> Result<String, Failure> {
-    Ok(format!("{word} {}", std::path::absolute(file)?.display()))
+fn file_request(word: &str, file: &Path) -> Result<Line, Failure> {
+    Ok(Line::new(word).rest(std::path::absolute(file)?.display()))
 }
 
 fn print_report(report: &Report, json: bool) -> Result<(), Failure> {

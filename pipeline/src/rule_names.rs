@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use pmdns_config::files::ListSummary;
-use pmdns_config::{Config, view_at, wire_name};
+use pmdns_config::{Config, view_at};
 use pmdns_stages::policy::{Digest, ListNumber, Ruleset};
 
 use crate::runtime::Table;
@@ -26,7 +26,7 @@ pub(crate) type ZoneNames = Arc<[Box<[u8]>]>;
 
 /// The zones that a configuration forwards.
 pub(crate) fn forward_zones(config: &Config) -> ZoneNames {
-    let names = config.forwards.iter().filter_map(|forward| wire_name(&forward.zone).ok());
+    let names = config.forwards.iter().filter_map(|forward| forward.wire_zone().ok());
     let mut names: Vec<Box<[u8]>> = names.map(|name| name.to_ascii_lowercase().into()).collect();
     names.sort_by_key(|name| Reverse(name.len()));
     names.into()

@@ -2,7 +2,7 @@
 
 use super::rules::{Mistakes, at_most, broken};
 use crate::limits::MAX_NEGATIVE_ANCHORS;
-use crate::name::wire_name;
+use crate::name::subtree_name;
 use crate::problem::Problem;
 use crate::settings::Dnssec;
 
@@ -15,7 +15,7 @@ pub(super) fn check(dnssec: &Dnssec, found: &mut Mistakes) {
     let key = "dnssec.negative_trust_anchors";
     found.note(at_most(key, "names", names.len(), MAX_NEGATIVE_ANCHORS));
     for (index, name) in names.iter().enumerate() {
-        if let Err(error) = wire_name(name) {
+        if let Err(error) = subtree_name(name) {
             found.note(broken(format!("{key}[{index}]"), Problem::NegativeAnchor(error)));
         }
     }

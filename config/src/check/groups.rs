@@ -7,7 +7,7 @@ use crate::limits::{
     MAX_FORWARDS, MAX_IN_A_ROW, MAX_PARALLEL, MAX_PROBE_INTERVAL_MS, MAX_TIMEOUT_MS, MAX_UPSTREAMS,
     MAX_WEIGHT, MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
 };
-use crate::name::{NameError, readable, wire_name};
+use crate::name::{NameError, readable, subtree_name};
 use crate::problem::Problem;
 use crate::reserved::DEFAULT_GROUP;
 use crate::settings::{Config, Forward, Group, Health, Strategy, Upstream};
@@ -20,7 +20,7 @@ impl Forward {
     ///
     /// The zone is no name; a checked configuration has no such zone.
     pub fn wire_zone(&self) -> Result<Box<[u8]>, NameError> {
-        wire_name(&self.zone)
+        subtree_name(&self.zone)
     }
 }
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use super::rules::{Checked, Mistakes, at_most, broken, in_range};
 use crate::files::folder_of;
 use crate::limits::{
-    MAX_BLOCKLISTS, MAX_LIST_REFRESH_SECONDS, MAX_REASON, MAX_RPZ, MAX_TTL, MAX_ZONES,
-    MIN_LIST_REFRESH_SECONDS,
+    MAX_BLOCKLISTS, MAX_LIST_NETWORKS, MAX_LIST_REFRESH_SECONDS, MAX_REASON, MAX_RPZ, MAX_TTL,
+    MAX_ZONES, MIN_LIST_REFRESH_SECONDS,
 };
 use crate::local::{Local, LocalRecord};
-use crate::name::{NameError, readable, wire_name};
+use crate::name::{NameError, readable, subtree_name, wire_name};
 use crate::problem::Problem;
 use crate::settings::{Block, Blocklist, Config};
 use crate::upstream::{Protocol, Server};
@@ -27,7 +27,7 @@ impl Block {
     ///
     /// The first name that is none; a checked configuration has no such name.
     pub fn wire_names(&self) -> Result<Vec<Box<[u8]>>, NameError> {
-        self.names.iter().map(|name| wire_name(name)).collect()
+        self.names.iter().map(|name| subtree_name(name)).collect()
     }
 
     /// The names that are never blocked, in the same form.
@@ -48,11 +48,8 @@ pub(super) fn check_block(block: &Block, found: &mut Mistakes) {
 /// The rules of a list of names, each of which stands for all below it too.
 pub(super) fn check_names(names: &[String], path: &str, found: &mut Mistakes) {
     for (index, name) in names.iter().enumerate() {
-        let key = || format!("{path}[{index}]");
-        if let Some(rest) = name.strip_prefix("*.") {
-            found.note(broken(key(), Problem::Wildcard(rest.to_owned())));
-        } else if let Err(error) = wire_name(name) {
-            found.note(broken(key(), error.into()));
+        if let Err(error) = subtree_name(name) {
+            found.note(broken(format!("{path}[{index}]"), error.into()));
         }
     }
 }
@@ -102,6 +99,8 @@ fn check_fetched(config: &Config, index: usize, list: &Blocklist) -> Checked {
 
 /// Lists of run time have a folder of their own, so none of them takes the place of another file.
 pub(super) fn check_run_time(config: &Config) -> Checked {
+    let networks = config.control.list_networks.len();
+    at_most("control.list_networks", "prefixes", networks, MAX_LIST_NETWORKS)?;
     let Some(folder) = &config.control.lists else { return Ok(()) };
     let key = "control.lists";
     if folder.as_os_str().is_empty() {

@@ -1,5 +1,6 @@
 //! The HTTP API, and who may use it.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -65,12 +66,24 @@ pub struct Token {
 }
 
 /// The role of a token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// To see counters: no name that clients ask for, and no address of theirs.
+    Figures,
     /// To see everything.
     #[default]
     Read,
     /// To change what can be changed, too.
     Operate,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Figures => "figures",
+            Self::Read => "read",
+            Self::Operate => "operate",
+        })
+    }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::local::Local;
+use crate::prefix::Prefix;
 
 mod answers;
 mod anycast;
@@ -149,6 +150,8 @@ pub struct Control {
     pub entries: Option<PathBuf>,
     /// The folder that lists added at run time are kept in; absent: none can be added.
     pub lists: Option<PathBuf>,
+    /// Networks without public addresses from which such lists may be fetched.
+    pub list_networks: Vec<Prefix>,
 }
 
 /// `[metrics]`
@@ -180,6 +183,12 @@ pub enum Privileges {
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/pmdns/control.sock".into(), group: None, entries: None, lists: None }
+        Self {
+            socket: "/run/pmdns/control.sock".into(),
+            group: None,
+            entries: None,
+            lists: None,
+            list_networks: Vec::new(),
+        }
     }
 }

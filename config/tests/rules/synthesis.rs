@@ -93,7 +93,7 @@ fn a_redirection_leads_to_a_server_that_clients_reach() {
         ("addresses = [\"224.0.0.1\"]".to_owned(), "addresses[0]`", "reach no server"),
         ("addresses = [\"192.0.2.1\", \"192.0.2.1\"]".to_owned(), "addresses[1]`", "already"),
         (format!("{page}ttl = 3601"), "ttl`", "allowed: 1 to 3600"),
-        (format!("{page}names = [\"*.a.example\"]"), "names[0]`", "write `a.example`"),
+        (format!("{page}names = [\"a.*.example\"]"), "names[0]`", "`*` that is not in front"),
         (format!("{page}except = [\"a..example\"]"), "except[0]`", "empty label"),
         (format!("{page}file = \"\""), "file`", "write the path of a file"),
         (format!("{page}text = \"\""), "text`", "write a text for people"),

@@ -22,20 +22,24 @@ export const session = {
   forget: () => sessionStorage.removeItem(KEPT_AS),
 };
 
-/** The routes of this build, as `get /api/v1/state`, and the role of the token. */
-export const known = { routes: new Set(), role: "read", by: "" };
+// Each may do what those before it may.
+const ROLES = ["figures", "read", "operate"];
+
+/** The routes of this build, as `get /api/v1/state`, with the role that each needs, and the role of the token. */
+export const known = { routes: new Map(), role: "figures", by: "" };
 
 /** Whether the route exists and the token may use it. */
 export function may(route) {
-  return known.routes.has(route) && (route.startsWith("get ") || known.role === "operate");
+  return known.routes.has(route) && ROLES.indexOf(known.role) >= ROLES.indexOf(known.routes.get(route));
 }
 
 /** Finds out what may be asked. */
 export async function acquaint() {
   const me = await get("/api/v1/me");
   const { paths } = await get("/api/openapi.json");
-  const methods = Object.entries(paths).flatMap(([path, all]) => Object.keys(all).map((method) => `${method} ${path}`));
-  known.routes = new Set(methods);
+  const routes = Object.entries(paths).flatMap(([path, all]) => (
+    Object.entries(all).map(([method, operation]) => [`${method} ${path}`, operation["x-role"] ?? "operate"])));
+  known.routes = new Map(routes);
   known.role = me.role;
   known.by = me.by;
 }

@@ -16,9 +16,9 @@ export function clientsPage() {
 function views() {
   const all = new Table([
     { title: "view", name: true, of: (one) => one.name },
-    { title: "clients", name: true, of: (one) => one.clients.join(", ") || "all that are in no other view" },
+    { title: "clients", name: true, of: (one) => one.clients.join(", ") || (one.name === "default" ? "all that are in no other view" : "those of the client table") },
     { title: "upstreams", of: (one) => one.group },
-    { title: "queries/s", right: true, of: (one) => String((one.queries_per_second ?? "default") || "no limit") },
+    { title: "queries/s", right: true, of: (one) => String((one.queries_per_second ?? "as [ratelimit]") || "no limit") },
     { title: "lists", name: true, of: (one) => (one.lists ?? []).join(", ") },
   ], { key: (one) => one.name, empty: "There are no views.", caption: "Views" });
   fill(byId("views"), heading("Views", "of the configuration"), all.node);

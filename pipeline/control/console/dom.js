@@ -82,19 +82,27 @@ export function heading(title, remark = null) {
 }
 
 let closing = 0;
-/** Tells the operator what became of a request. */
-export function notify(text, isError = false) {
-  const notice = element("p", { class: isError ? "notice error" : "notice" }, `${isError ? "✕" : "✓"} ${text}`);
+/** Tells the operator what became of a request. `undo` takes it back. */
+export function notify(text, isError = false, undo = null) {
+  const button = undo && element("button", {
+    type: "button",
+    class: "small",
+    onclick: () => {
+      notice.remove();
+      undo();
+    },
+  }, "Undo");
+  const notice = element("p", { class: isError ? "notice error" : "notice" }, `${isError ? "✕" : "✓"} ${text} `, button);
   fill(byId("notices"), notice);
   clearTimeout(closing);
-  closing = setTimeout(() => notice.remove(), isError ? 15_000 : 5_000);
+  closing = setTimeout(() => notice.remove(), isError || undo ? 15_000 : 5_000);
 }
 
-/** Makes a change, and says what came of it. Returns whether it was made. */
-export async function change(request) {
+/** Makes a change, and says what came of it. Returns whether it was made. `undo(answer)` takes it back. */
+export async function change(request, undo = null) {
   try {
-    const { done } = await request;
-    notify(done ?? "done");
+    const answer = await request;
+    notify(answer.done ?? "done", false, undo && (() => undo(answer)));
     return true;
   } catch (refused) {
     notify(refused.message, true);

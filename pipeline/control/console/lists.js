@@ -25,6 +25,12 @@ export function listsPanel(views) {
     { title: "unknown lines", right: true, of: (one) => count(one.unknown_lines) },
     { title: "age", right: true, of: (one) => ((one.age_seconds ?? null) === null ? "unreadable" : duration(one.age_seconds)) },
     { title: "views", of: (one) => one.views.join(", ") || "all" },
+    {
+      title: "fetched",
+      name: true,
+      of: (one) => (one.last_error ? `▲ ${one.failing} times not: ${one.last_error}` : one.url ? "● yes" : ""),
+      mark: (one) => (one.last_error ? "bad" : ""),
+    },
     { title: "", node: actions },
   ], { key: (one) => `${one.file} ${one.url} ${one.added}`, empty: "There is no block list.", caption: "Block lists" });
   fill(byId("lists"), heading("Block lists", "a reload reads them anew"), addition(views, read), table.node);
@@ -40,8 +46,9 @@ function addition(views, read) {
     if (await change(post("/api/v1/lists", list))) {
       node.reset();
       views.clear();
-      await read();
     }
+    // One that was added may not be there yet.
+    await read();
   },
   field("Name", text("name", { required: true, placeholder: "ads", size: "12" })),
   field("URL", text("url", { required: true, type: "url", placeholder: "HTTPS", size: "34" })),

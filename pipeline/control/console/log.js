@@ -1,8 +1,9 @@
 // Searches in the query log: who asked what, what came of it, and why.
 
-import { get, may, parameters, post } from "./api.js";
-import { byId, change, choice, element, field, fill, form, heading } from "./dom.js";
+import { get, may, parameters } from "./api.js";
+import { byId, choice, confirmed, element, field, fill, form, heading } from "./dom.js";
 import { micros, moment } from "./format.js";
+import { decideNow } from "./names.js";
 import { Table } from "./tables.js";
 
 const SOURCES = {
@@ -21,7 +22,16 @@ const SOURCES = {
 export function logPanel(explain) {
   let found = 0;
   const small = (label, onclick) => element("button", { type: "button", class: "small", onclick }, label);
-  const decide = (row, kind) => change(post("/api/v1/entries", { entries: [{ name: row.name, kind }] }));
+  const decide = async (row, kind) => {
+    const views = element("input", { type: "checkbox" });
+    const only = element("label", { class: "check" }, views, `only in view ${row.view}`);
+    const question = kind === "block"
+      ? `Block ${row.name}, and no name below it, for all clients?`
+      : `Let ${row.name} pass for all clients, whatever lists say?`;
+    if (await confirmed(question, kind === "block" ? "Block" : "Allow", row.view && only)) {
+      await decideNow({ name: row.name, kind, scope: "exact", action: "nxdomain", views: views.checked ? [row.view] : [] });
+    }
+  };
   const decision = (row) => (row.blocked ? small("Allow", () => decide(row, "allow")) : small("Block", () => decide(row, "block")));
   const act = (row) => element("span", { class: "buttons" },
     explain && small("Why?", () => explain(row)),

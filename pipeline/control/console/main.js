@@ -16,6 +16,8 @@ import { settingsPage } from "./settings.js";
 import { topPanel } from "./top.js";
 
 const INTERVAL_MS = 1_000;
+// Where the reason of a log-out is kept until the page is there again.
+const LEFT_AS = "pmdns.left";
 const THEMES = ["system", "dark", "light"];
 
 const history = new History();
@@ -36,6 +38,10 @@ function queriesPage() {
 /** Elements whose route is missing in this build, or closed to this token, are hidden. */
 function hideWhatMayNot() {
   for (const node of document.querySelectorAll("[data-route]")) node.hidden = !may(node.dataset.route);
+  for (const link of byId("nav").children) {
+    const parts = [...byId(link.hash.slice(1)).children];
+    link.hidden = parts.every((part) => part.dataset.route && part.hidden);
+  }
 }
 
 function shownPage() {
@@ -173,6 +179,8 @@ async function start(why) {
   await showPage();
   await watch();
   session.forget();
+  // What the page says is gone with it, and its next one says why.
+  sessionStorage.setItem(LEFT_AS, "✕ The token counts no more: it was revoked, or the configuration has another one.");
   location.reload();
 }
 
@@ -192,4 +200,6 @@ listen({
     setTimeout(() => document.querySelector("main > section:not([hidden]) .search")?.focus(), 0);
   },
 });
-start("");
+const left = sessionStorage.getItem(LEFT_AS) ?? "";
+sessionStorage.removeItem(LEFT_AS);
+start(left);

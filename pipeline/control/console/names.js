@@ -32,18 +32,59 @@ export class Paged {
 
 /** A column with the button that takes a row back, for those who may. */
 export function removal(route, send, after) {
-  const remover = (row) => element("button", {
-    type: "button",
-    class: "small",
-    onclick: async () => { if (await change(send(row))) await after(); },
-  }, "Remove");
+  return takingBack(route, async (row) => { if (await change(send(row))) await after(); });
+}
+
+function takingBack(route, take) {
+  const remover = (row) => element("button", { type: "button", class: "small", onclick: () => take(row) }, "Remove");
   return may(route) ? [{ title: "", node: remover, right: true }] : [];
+}
+
+const entryPath = ({ name, views }) => `/api/v1/entries/${encodeURIComponent(name)}${parameters({ view: views?.[0] })}`;
+
+/** The entries as a request has them. */
+const asked = (entries) => entries.map(({ name, kind, scope, action, views }) => ({ name, kind, scope, action, views: views ?? [] }));
+
+/** The entries of a request, one for each view. `*.x` is `x` and what is below. */
+const ofEachView = (entry) => (entry.views.length === 0 ? [entry] : entry.views.map((view) => ({ ...entry, views: [view] })));
+
+const placeOf = (views) => ((views ?? []).length === 0 ? "for all clients" : `in view ${views.join(", ")}`);
+
+/** Sets an entry, after a question if it lifts blocks. */
+async function setEntry(entry, after) {
+  const what = entry.scope === "suffix" ? `${entry.name} and all names below it` : entry.name;
+  const question = `Let ${what} pass ${placeOf(entry.views)}, whatever lists say?`;
+  if (entry.kind === "allow" && !(await confirmed(question, "Allow"))) return false;
+  return decideNow(entry, after);
+}
+
+/** Sets an entry. The notice can undo it. `after` is called after each change. */
+export async function decideNow(entry, after = async () => {}) {
+  const undo = async ({ before = [] }) => {
+    const had = (one) => before.some((old) => (old.views?.[0] ?? null) === (one.views[0] ?? null));
+    for (const one of ofEachView(entry).filter((one) => !had(one))) await change(remove(entryPath(one)));
+    if (before.length > 0) await change(post("/api/v1/entries", { entries: asked(before) }));
+    await after();
+  };
+  const isSet = await change(post("/api/v1/entries", { entries: [entry] }), undo);
+  if (isSet) await after();
+  return isSet;
+}
+
+/** Removes an entry, after a question if it blocks. */
+async function removeEntry(entry, after) {
+  const question = `Lift the block of ${entry.name} ${placeOf(entry.views)}?`;
+  if (entry.kind === "block" && !(await confirmed(question, "Lift"))) return;
+  const undo = async () => {
+    await change(post("/api/v1/entries", { entries: asked([entry]) }));
+    await after();
+  };
+  if (await change(remove(entryPath(entry)), undo)) await after();
 }
 
 const KINDS = { block: ["■ block", "bad"], allow: ["● allow", "good"] };
 
 function entries(views) {
-  const path = (one) => `/api/v1/entries/${encodeURIComponent(one.name)}`;
   const paged = new Paged("/api/v1/entries", "entries", [
     { title: "name", name: true, of: (one) => one.name },
     { title: "what", of: (one) => KINDS[one.kind][0], mark: (one) => KINDS[one.kind][1] },
@@ -52,25 +93,24 @@ function entries(views) {
     { title: "views", of: (one) => (one.views ?? []).join(", ") || "all" },
     { title: "by", of: (one) => one.by },
     { title: "since", of: (one) => moment(one.since) },
-    ...removal("delete /api/v1/entries/{name}", (one) => remove(path(one)), () => paged.read()),
+    ...takingBack("delete /api/v1/entries/{name}", (one) => removeEntry(one, () => paged.read())),
   ], {
-    key: (one) => `${one.name} ${one.since}`,
+    key: (one) => `${one.name} ${(one.views ?? []).join(" ")} ${one.since}`,
     empty: "No name is blocked or allowed at run time.",
     caption: "Blocked and allowed names",
   });
   const add = form({ id: "entry-form", "data-route": "post /api/v1/entries" }, async (values, node) => {
     const scope = values.below ? "suffix" : "exact";
     const entry = { name: values.name.trim(), kind: values.kind, scope, action: values.action, views: views.chosen };
-    if (await change(post("/api/v1/entries", { entries: [entry] }))) {
+    if (await setEntry(entry, () => paged.read())) {
       node.reset();
       views.clear();
-      await paged.read();
     }
   },
   field("Name", text("name", { required: true, placeholder: "ads.example.com" })),
   field("What", choice("kind", [["block", "block"], ["allow", "allow"]])),
   field("Answer", choice("action", ["nxdomain", "nodata", "refused", "null", "drop"].map((one) => [one, one]))),
-  element("label", { class: "check" }, element("input", { type: "checkbox", name: "below", checked: true }), "and names below"),
+  element("label", { class: "check" }, element("input", { type: "checkbox", name: "below" }), "and names below"),
   views.node,
   button("Set"));
   fill(byId("entries"), element("h2", {}, "Blocked and allowed names", paged.total), add, paged.node);

@@ -45,11 +45,11 @@ function differences() {
   fill(byId("difference"), heading("What the file does not say"), trouble, keys.node, changes.node, names);
   return async () => {
     const difference = await get("/api/v1/config/diff");
-    const { error, entries, records } = difference;
+    const { error, entries, records, clients = 0, limits = 0 } = difference;
     keys.update(difference.keys);
     write(keys.empty, error ? "" : "Every key in use is as in the file.");
     changes.update(difference.changes ?? []);
-    write(names, `Names blocked or allowed at run time: ${entries}. Local records of run time: ${records}.`);
+    write(names, `Names blocked or allowed at run time: ${entries}. Local records: ${records}. Clients: ${clients}. Limits: ${limits}.`);
     fill(trouble, error ? `✕ ${error}` : "");
   };
 }

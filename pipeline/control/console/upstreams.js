@@ -17,6 +17,7 @@ export class Upstreams {
     this.table = new Table([
       { title: "address", name: true, of: (one) => one.address },
       { title: "state", of: stateOf, mark: (one) => (one.drained || one.rests ? "bad" : "good") },
+      { title: "group", name: true, of: (one) => one.group ?? "–" },
       number("weight", (one) => String(one.weight ?? "–")),
       number("queries/s", (one) => countOrDot(one.queries)),
       number("replies/s", (one) => countOrDot(one.replies)),

@@ -31,6 +31,16 @@ pub struct Done {
     pub done: String,
 }
 
+/// A change of entries that was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EntriesDone {
+    /// A sentence that says it, with the entries that no longer hold.
+    pub done: String,
+    /// These entries: whoever sets them again undoes the change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Entry>,
+}
+
 /// A group of clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ViewAnswer {
@@ -92,6 +102,12 @@ pub struct ListAnswer {
     pub age_seconds: Option<u64>,
     /// The views in which it holds; none: all.
     pub views: Vec<String>,
+    /// Attempts to fetch it that failed since the last successful one.
+    #[serde(default)]
+    pub failing: u64,
+    /// Why the last attempt failed; absent: it did not, or the list is not fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
     /// Whether it was added at run time, so that it can be removed by its name.
     #[serde(default)]
     pub added: bool,
@@ -143,6 +159,12 @@ pub struct Difference {
     pub entries: usize,
     /// Local records of run time, which the file does not have.
     pub records: usize,
+    /// Prefixes of the client table that were set at run time, which no file of clients has.
+    #[serde(default)]
+    pub clients: u64,
+    /// Limits on zones, which no file has.
+    #[serde(default)]
+    pub limits: usize,
 }
 
 /// A key that differs.
@@ -173,7 +195,7 @@ pub struct Entry {
 /// A part of the names that are blocked or allowed at run time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EntryPage {
-    /// In the order of their names.
+    /// In the order of their names. Those of one name are never parted, so a page may exceed its limit by a name's views.
     pub entries: Vec<Entry>,
     /// How many there are in all.
     pub total: usize,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::cache::CacheSearch;
-use crate::entries::{ClientChange, EntryRequest, RecordRequest};
+use crate::entries::{ClientChange, EntryChoice, EntryRequest, RecordRequest};
 use crate::health::State as NodeState;
 use crate::hitters::{HittersQuery, LimitOrder};
 use crate::lists::ListChange;
@@ -65,8 +65,8 @@ pub enum Call {
     Entries(Page),
     /// Block or allow names.
     AddEntries(Vec<EntryRequest>),
-    /// Forget what was said of a name.
-    RemoveEntry(String),
+    /// Remove the entry of a name in a view, or in all views.
+    RemoveEntry(EntryChoice),
     /// Local records of run time.
     Records(Page),
     /// Add local records.
@@ -143,16 +143,6 @@ impl Call {
             | Self::Limits => false,
         }
     }
-
-    /// The call for the log: of many changes of clients their number and the first.
-    pub(crate) fn summary(&self) -> String {
-        match self {
-            Self::ChangeClients(changes) if changes.len() > 1 => {
-                format!("ChangeClients({} changes, the first: {:?})", changes.len(), changes[0])
-            }
-            call => format!("{call:?}"),
-        }
-    }
 }
 
 /// A purge: which answers are lost.
@@ -217,14 +207,5 @@ mod tests {
             assert!(call.is_logged(), "{call:?}");
         }
         assert!(!Call::Stats.is_logged() && !Call::State.is_logged());
-    }
-
-    #[test]
-    fn the_log_has_the_number_of_changes_and_the_first() {
-        let change = |prefix: &str| ClientChange { prefix: prefix.into(), view: None };
-        let call = Call::ChangeClients(vec![change("192.0.2.7"), change("192.0.2.8")]);
-        let text = call.summary();
-        assert!(text.starts_with("ChangeClients(2 changes, the first: "), "{text}");
-        assert!(text.contains("192.0.2.7") && !text.contains("192.0.2.8"), "{text}");
     }
 }

@@ -19,7 +19,7 @@ impl fmt::Display for Configuration {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { keys, changes, entries, records, .. } = self;
+        let Self { keys, changes, entries, records, clients, limits, .. } = self;
         for DifferentKey { key, running, file, needs_restart } in keys {
             let value =
                 |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
@@ -29,7 +29,8 @@ impl fmt::Display for Difference {
         changes.iter().try_for_each(|change| writeln!(f, "{change}"))?;
         writeln!(
             f,
-            "{} keys differ; {} changes, {entries} names and {records} local records of run time are in no file of configuration",
+            "{} keys differ; {} changes, {entries} names, {records} local records, {clients} clients and {limits} limits \
+             of run time are in no file of configuration",
             keys.len(),
             changes.len()
         )

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::audit::Audit;
 use crate::{Call, Refusal, Reply};
 
 /// Calls that wait for the main thread, which takes them all at once.
@@ -46,7 +47,7 @@ impl Door {
         (Self { ask, wake: Arc::new(wake) }, asked)
     }
 
-    /// Makes a call, and waits for the reply. Changes are logged with the one who makes them.
+    /// Makes a call, and waits for the reply. Changes, and calls that show what clients ask, have their line of the audit.
     pub async fn ask(&self, call: Call, by: &str, patience: Duration) -> Reply {
         self.ask_with(call, by, None, patience).await
     }
@@ -59,27 +60,36 @@ impl Door {
         file: Option<File>,
         patience: Duration,
     ) -> Reply {
-        if call.is_logged() {
-            tracing::info!("api: {by} asks: {}", call.summary().escape_debug());
-        }
+        let audit = call.is_logged().then(|| Audit::begin(by, call.spelled()));
         let (answer, answered) = oneshot::channel();
         let asked = Asked { call, by: by.to_owned(), file, answer };
-        match self.ask.try_send(asked) {
-            Ok(()) => (self.wake)(),
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                return Reply::Refused(Refusal::Busy, "too much is asked at once".to_owned());
+        let answered = match self.ask.try_send(asked) {
+            Ok(()) => {
+                (self.wake)();
+                timeout(patience, answered).await
             }
-            Err(mpsc::error::TrySendError::Closed(_)) => return stopping(),
-        }
-        match timeout(patience, answered).await {
-            Ok(reply) => reply.unwrap_or_else(|_| stopping()),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                let why = "too much is asked at once".to_owned();
+                return ended(audit, Reply::Refused(Refusal::Busy, why));
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => return ended(audit, stopping()),
+        };
+        match answered {
+            Ok(reply) => ended(audit, reply.unwrap_or_else(|_| stopping())),
             Err(_) => {
                 let why =
                     "there is no result yet, though the work goes on; ask for the state later";
+                audit.into_iter().for_each(|audit| audit.leave(why));
                 Reply::Refused(Refusal::Busy, why.to_owned())
             }
         }
     }
+}
+
+/// The reply, which the audit has.
+fn ended(audit: Option<Audit>, reply: Reply) -> Reply {
+    audit.into_iter().for_each(|audit| audit.end(&reply));
+    reply
 }
 
 fn stopping() -> Reply {

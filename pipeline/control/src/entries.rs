@@ -1,7 +1,11 @@
 //! Names that an operator blocks, allows or answers at run time.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::answers::Entry;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -41,11 +45,11 @@ pub enum RuleAction {
     Drop,
 }
 
-/// A name to block or allow. It replaces what was said of the name before.
+/// A name to block or allow. It replaces the entry of the name in the same view, and no entry of another view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryRequest {
-    /// The name, as `ads.example.com`.
+    /// The name, as `ads.example.com`. `*.ads.example.com` is the same with the scope `suffix`.
     #[schema(example = "ads.example.com")]
     pub name: String,
     /// Whether it is blocked or allowed.
@@ -56,9 +60,71 @@ pub struct EntryRequest {
     /// The answer to clients for a blocked name.
     #[serde(default)]
     pub action: RuleAction,
-    /// The views in which it holds; none: all.
+    /// The views in which it holds, with an entry for each; none: all. The entry of a client's view stands before the one of
+    /// all views.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<String>,
+}
+
+/// Which entry of a name is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryChoice {
+    /// The name.
+    pub name: String,
+    /// Its view; `None`: the entry of all views.
+    pub view: Option<String>,
+}
+
+/// The view of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EntryView {
+    /// The view; absent: the entry of all views.
+    #[param(required = false)]
+    pub view: Option<String>,
+}
+
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Block => "blocked",
+            Self::Allow => "allowed",
+        })
+    }
+}
+
+impl fmt::Display for RuleAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nxdomain => "nxdomain",
+            Self::Nodata => "nodata",
+            Self::Refused => "refused",
+            Self::Null => "null",
+            Self::Drop => "drop",
+        })
+    }
+}
+
+/// `z.example with names below blocked in view kids by user 0`.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entry: EntryRequest { name, kind, scope, views, .. }, by, .. } = self;
+        let below = match scope {
+            EntryScope::Exact => "",
+            EntryScope::Suffix => " with names below",
+        };
+        write!(f, "{name}{below} {kind} in {} by {by}", views_of(views))
+    }
+}
+
+/// Views in a sentence.
+pub(crate) fn views_of(views: &[String]) -> String {
+    match views {
+        [] => "all views".to_owned(),
+        [one] => format!("view {one}"),
+        many => format!("views {}", many.join(", ")),
+    }
 }
 
 /// A local record. The records of a name replace all that the file and its zones say of that name.

@@ -9,24 +9,30 @@
 
 pub mod answers;
 pub mod api;
+pub mod audit;
 pub mod cache;
 mod call;
 mod configuration;
+pub mod date;
 mod door;
 mod entries;
 pub mod health;
 pub mod hitters;
+mod listings;
 mod lists;
 pub mod lookup;
 pub mod query_log;
 mod reply;
+mod spelled;
 pub mod trace;
 mod upstreams;
 mod words;
 
 pub use call::{Call, Page, PurgeOrder, RecordChoice};
 pub use door::{Asked, Door, MAX_ASKED};
-pub use entries::{ClientChange, EntryKind, EntryRequest, EntryScope, RecordRequest, RuleAction};
+pub use entries::{
+    ClientChange, EntryChoice, EntryKind, EntryRequest, EntryScope, RecordRequest, RuleAction,
+};
 pub use hitters::{Hitter, HittersQuery, LimitOrder, Window};
 pub use lists::{ListChange, NewList};
 pub use reply::{Refusal, Reply};

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::answers::EntriesDone;
+
 /// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -9,6 +11,8 @@ pub enum Reply {
     Json(String),
     /// It is done; a sentence says how.
     Done(String),
+    /// The same of entries, with those that no longer hold.
+    Entries(EntriesDone),
     /// It is not done.
     Refused(Refusal, String),
 }
@@ -53,7 +57,7 @@ impl Reply {
     pub fn to_text(&self) -> String {
         match self {
             Self::Json(json) => json.clone(),
-            Self::Done(done) => format!("ok {done}\n"),
+            Self::Done(done) | Self::Entries(EntriesDone { done, .. }) => format!("ok {done}\n"),
             Self::Refused(_, why) => format!("error: {why}\n"),
         }
     }

@@ -12,7 +12,7 @@
 //! config [diff]                           the configuration in use, or where the file differs
 //! block NAME [WORDS...]                   block a name: suffix, ACTION, view VIEW
 //! allow NAME [WORDS...]                   let a name pass: suffix, view VIEW
-//! unblock NAME                            forget what was said of a name
+//! unblock NAME [view VIEW]                remove the entry of a name in a view, or the one of all views
 //! entries [AFTER]                         names that are blocked and allowed
 //! local add NAME TYPE TTL DATA            add a local record
 //! local remove NAME [TYPE]                remove local records
@@ -34,9 +34,9 @@ use serde::de::value::{Error, StrDeserializer};
 use crate::call::MAX_PAGE;
 use crate::hitters::MAX_ROWS;
 use crate::{
-    Call, ClientChange, EntryKind, EntryRequest, EntryScope, HittersQuery, LimitOrder, ListChange,
-    NewList, NewUpstream, Page, RecordChoice, RecordRequest, RuleAction, UpstreamChange,
-    UpstreamState,
+    Call, ClientChange, EntryChoice, EntryKind, EntryRequest, EntryScope, HittersQuery, LimitOrder,
+    ListChange, NewList, NewUpstream, Page, RecordChoice, RecordRequest, RuleAction,
+    UpstreamChange, UpstreamState,
 };
 
 impl Call {
@@ -55,7 +55,7 @@ impl Call {
             ("config", "diff") => Ok(Self::ConfigDiff),
             ("block", rest) => entry(EntryKind::Block, rest),
             ("allow", rest) => entry(EntryKind::Allow, rest),
-            ("unblock", name) => Ok(Self::RemoveEntry(name.to_owned())),
+            ("unblock", rest) => unblock(rest),
             ("entries", after) => Ok(Self::Entries(page(after))),
             ("local", rest) => local(rest),
             ("client", rest) => client(rest),
@@ -108,6 +108,17 @@ fn entry(kind: EntryKind, rest: &str) -> Result<Call, String> {
     }
     let name = name.to_owned();
     Ok(Call::AddEntries(vec![EntryRequest { name, kind, scope, action, views }]))
+}
+
+fn unblock(rest: &str) -> Result<Call, String> {
+    let mut words = rest.split_ascii_whitespace().map(str::to_owned);
+    match (words.next(), words.next().as_deref(), words.next(), words.next()) {
+        (Some(name), None, ..) => Ok(Call::RemoveEntry(EntryChoice { name, view: None })),
+        (Some(name), Some("view"), view @ Some(_), None) => {
+            Ok(Call::RemoveEntry(EntryChoice { name, view }))
+        }
+        _ => Err("write unblock NAME [view VIEW]".to_owned()),
+    }
 }
 
 fn upstream(rest: &str) -> Result<Call, String> {
@@ -236,7 +247,15 @@ mod tests {
         assert_eq!(parse("config diff"), Some(Ok(Call::ConfigDiff)));
         assert_eq!(parse("reload"), None);
         assert_eq!(parse("config other"), None);
-        assert_eq!(parse("unblock a.example"), Some(Ok(Call::RemoveEntry("a.example".into()))));
+        let unblock = |view: Option<&str>| {
+            let (name, view) = ("a.example".to_owned(), view.map(str::to_owned));
+            Some(Ok(Call::RemoveEntry(EntryChoice { name, view })))
+        };
+        assert_eq!(parse("unblock a.example"), unblock(None));
+        assert_eq!(parse("unblock a.example view kids"), unblock(Some("kids")));
+        for line in ["unblock", "unblock a view", "unblock a kids", "unblock a view kids lab"] {
+            assert_eq!(parse(line), Some(Err("wrong")), "{line}");
+        }
         let block = |scope, action| {
             let (name, kind, views) = ("a.example".to_owned(), EntryKind::Block, Vec::new());
             Some(Ok(Call::AddEntries(vec![EntryRequest { name, kind, scope, action, views }])))

@@ -2,7 +2,11 @@
 
 use clap::Subcommand;
 
+use pmdns_control::answers::{ClientAnswer, ClientPage};
+
 use super::instance::Instance;
+use super::request::{AskedFor, shown};
+use super::{Line, Listed};
 
 /// Commands on the client table.
 #[derive(Subcommand)]
@@ -29,33 +33,37 @@ pub enum ClientCommand {
     Show {
         /// The client's address.
         address: String,
-        /// The instance that is asked.
+        /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        instance: Instance,
+        listed: Listed,
     },
-    /// Print the prefixes of the table, as JSON, at most 1,000.
+    /// Print the prefixes of the table, at most 1,000.
     List {
         /// Begin after this prefix.
         after: Option<String>,
-        /// The instance that is asked.
+        /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        instance: Instance,
+        listed: Listed,
     },
 }
 
 impl ClientCommand {
-    /// The request, the instance that it goes to, and whether JSON is the answer.
-    pub fn request(self) -> (String, Instance, bool) {
+    /// The request, and what is printed of its answer.
+    pub fn request(self) -> AskedFor {
         match self {
             Self::Set { prefix, view, instance } => {
-                (format!("client set {prefix} {view}"), instance, false)
+                AskedFor::done(Line::new("client set").word(prefix).word(view), instance)
             }
             Self::Remove { prefix, instance } => {
-                (format!("client remove {prefix}"), instance, false)
+                AskedFor::done(Line::new("client remove").word(prefix), instance)
             }
-            Self::Show { address, instance } => (format!("client show {address}"), instance, true),
-            Self::List { after, instance } => {
-                (format!("client list {}", after.unwrap_or_default()), instance, true)
+            Self::Show { address, listed } => AskedFor::list(
+                Line::new("client show").word(address),
+                listed,
+                shown::<ClientAnswer>,
+            ),
+            Self::List { after, listed } => {
+                AskedFor::list(Line::new("client list").maybe(after), listed, shown::<ClientPage>)
             }
         }
     }

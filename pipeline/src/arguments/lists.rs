@@ -4,20 +4,25 @@ use std::net::IpAddr;
 
 use clap::Subcommand;
 
+use pmdns_control::answers::Lists;
+
 use super::instance::Instance;
+use super::request::{AskedFor, shown};
+use super::{Line, Listed};
 
 /// Commands on block lists. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
 pub enum ListCommand {
-    /// Print those in use, as JSON.
+    /// Print those in use.
+    #[command(visible_alias = "list")]
     Show {
-        /// The instance that is asked.
+        /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        instance: Instance,
+        listed: Listed,
     },
-    /// Fetch one more by HTTPS, and block its names. The file names the folder for it: `control.lists`.
+    /// Fetch one more list by HTTPS, and block its names. The file names the folder for it: `control.lists`.
     Add {
-        /// Its name: letters, digits, `-` and `_`.
+        /// The name of the list: letters, digits, `-` and `_`.
         name: String,
         /// Where it is, as in `https://lists.example/ads.txt`.
         #[arg(long)]
@@ -35,7 +40,7 @@ pub enum ListCommand {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Remove one that was added so, with its file.
+    /// Remove a list that was added so, with its file.
     Remove {
         /// Its name.
         name: String,
@@ -46,23 +51,18 @@ pub enum ListCommand {
 }
 
 impl ListCommand {
-    /// The request, the instance that it goes to, and whether JSON is the answer.
-    pub fn request(self) -> (String, Instance, bool) {
+    /// The request, and what is printed of its answer.
+    pub fn request(self) -> AskedFor {
         match self {
-            Self::Show { instance } => ("lists".to_owned(), instance, true),
+            Self::Show { listed } => AskedFor::list(Line::new("lists"), listed, shown::<Lists>),
             Self::Add { name, url, address, refresh_seconds, views, instance } => {
-                let mut request = format!("list add {name} {url}");
-                request += &address.map(|ip| format!(" address {ip}")).unwrap_or_default();
-                request += &refresh_seconds.map(|s| format!(" refresh {s}")).unwrap_or_default();
-                request += &view_words(&views);
-                (request, instance, false)
+                let line = Line::new("list add").word(name).word(url).option("address", address);
+                let line = line.option("refresh", refresh_seconds).each("view", &views);
+                AskedFor::done(line, instance)
             }
-            Self::Remove { name, instance } => (format!("list remove {name}"), instance, false),
+            Self::Remove { name, instance } => {
+                AskedFor::done(Line::new("list remove").word(name), instance)
+            }
         }
     }
-}
-
-/// Views as words of a request.
-pub fn view_words(views: &[String]) -> String {
-    views.iter().map(|view| format!(" view {view}")).collect()
 }

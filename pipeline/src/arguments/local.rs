@@ -2,14 +2,18 @@
 
 use clap::Subcommand;
 
+use pmdns_control::answers::RecordPage;
+
 use super::instance::Instance;
+use super::request::{AskedFor, shown};
+use super::{Line, Listed};
 
 /// Commands on local records.
 #[derive(Subcommand)]
 pub enum LocalCommand {
     /// Add a record. The records of a name replace all that the file says of that name.
     Add {
-        /// Its owner.
+        /// The owner of the record.
         name: String,
         /// Its type, as in a zone file.
         record_type: String,
@@ -24,7 +28,7 @@ pub enum LocalCommand {
     },
     /// Remove the records of a name.
     Remove {
-        /// Their owner.
+        /// The owner of the records.
         name: String,
         /// Their type; without it all.
         record_type: Option<String>,
@@ -32,29 +36,29 @@ pub enum LocalCommand {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Print the records, as JSON.
+    /// Print the records, at most 1,000.
     List {
         /// Begin after this name.
         after: Option<String>,
-        /// The instance that is asked.
+        /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        instance: Instance,
+        listed: Listed,
     },
 }
 
 impl LocalCommand {
-    /// The request, the instance that it goes to, and whether JSON is the answer.
-    pub fn request(self) -> (String, Instance, bool) {
+    /// The request, and what is printed of its answer.
+    pub fn request(self) -> AskedFor {
         match self {
             Self::Add { name, record_type, data, ttl, instance } => {
-                (format!("local add {name} {record_type} {ttl} {data}"), instance, false)
+                let line = Line::new("local add").word(name).word(record_type).word(ttl);
+                AskedFor::done(line.rest(data), instance)
             }
             Self::Remove { name, record_type, instance } => {
-                let record_type = record_type.unwrap_or_default();
-                (format!("local remove {name} {record_type}"), instance, false)
+                AskedFor::done(Line::new("local remove").word(name).maybe(record_type), instance)
             }
-            Self::List { after, instance } => {
-                (format!("local list {}", after.unwrap_or_default()), instance, true)
+            Self::List { after, listed } => {
+                AskedFor::list(Line::new("local list").maybe(after), listed, shown::<RecordPage>)
             }
         }
     }

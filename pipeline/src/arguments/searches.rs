@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use pmdns_control::query_log::Age;
 
+use super::Line;
 use super::instance::{ConfigFile, Instance};
 
 /// Which packets.
@@ -28,8 +29,8 @@ pub struct PacketFilter {
 }
 
 impl PacketFilter {
-    /// The words of a request.
-    pub fn words(&self) -> String {
+    /// The request with these words.
+    pub fn of(self, line: Line) -> Line {
         let Self { port, stage, reason, client, name } = self;
         let words = [
             ("port", port),
@@ -38,10 +39,7 @@ impl PacketFilter {
             ("client", client),
             ("name", name),
         ];
-        let word = |(word, value): (&str, &Option<String>)| {
-            value.as_ref().map(|value| format!(" {word} {value}")).unwrap_or_default()
-        };
-        words.into_iter().map(word).collect()
+        words.into_iter().fold(line, |line, (word, value)| line.option(word, value))
     }
 }
 

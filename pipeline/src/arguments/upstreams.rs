@@ -3,20 +3,25 @@
 use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;
 
+use pmdns_control::answers::Upstreams;
+
 use super::instance::Instance;
+use super::request::{AskedFor, shown};
+use super::{Line, Listed};
 
 /// Commands on upstreams. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
 pub enum UpstreamCommand {
-    /// Print those that are asked, with their counters, as JSON.
+    /// Print those that are asked, with some of their counters; with `--json` all.
+    #[command(visible_alias = "show")]
     List {
-        /// The instance that is asked.
+        /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        instance: Instance,
+        listed: Listed,
     },
-    /// Ask one more, over UDP and TCP. One of the file that was removed comes back.
+    /// Ask one more upstream, over UDP and TCP. One of the file that was removed comes back.
     Add {
-        /// Its address and port.
+        /// The address and port of the upstream, as in `192.0.2.53:53`.
         address: String,
         /// Its group, which the file has; without it the default one.
         #[arg(long)]
@@ -25,7 +30,7 @@ pub enum UpstreamCommand {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Ask one no more. What is under way to it is asked of others at once.
+    /// Ask an upstream no more. What is under way to it is asked of others at once.
     Remove {
         /// Its address, as it is configured.
         address: String,
@@ -33,7 +38,7 @@ pub enum UpstreamCommand {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Send one no new questions. What is under way to it ends as usual.
+    /// Send an upstream no new questions. What is under way to it ends as usual.
     Drain {
         /// Its address, as it is configured.
         address: String,
@@ -41,7 +46,7 @@ pub enum UpstreamCommand {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Give one another share of the questions of its group, which has the strategy `round_robin`.
+    /// Give an upstream another share of the questions of its group, which has the strategy `round_robin`.
     Weight {
         /// Its address, as it is configured.
         address: String,
@@ -63,25 +68,22 @@ pub enum UpstreamCommand {
 }
 
 impl UpstreamCommand {
-    /// The request, the instance that it goes to, and whether JSON is the answer.
-    pub fn request(self) -> (String, Instance, bool) {
+    /// The request, and what is printed of its answer.
+    pub fn request(self) -> AskedFor {
+        let of = |what: &str, address| Line::new("upstream").word(what).word(address);
         match self {
-            Self::List { instance } => ("upstreams".to_owned(), instance, true),
+            Self::List { listed } => {
+                AskedFor::list(Line::new("upstreams"), listed, shown::<Upstreams>)
+            }
             Self::Add { address, group, instance } => {
-                (format!("upstream add {address} {}", group.unwrap_or_default()), instance, false)
+                AskedFor::done(of("add", address).maybe(group), instance)
             }
-            Self::Remove { address, instance } => {
-                (format!("upstream remove {address}"), instance, false)
-            }
-            Self::Drain { address, instance } => {
-                (format!("upstream drain {address}"), instance, false)
-            }
+            Self::Remove { address, instance } => AskedFor::done(of("remove", address), instance),
+            Self::Drain { address, instance } => AskedFor::done(of("drain", address), instance),
             Self::Weight { address, weight, instance } => {
-                (format!("upstream weight {address} {weight}"), instance, false)
+                AskedFor::done(of("weight", address).word(weight), instance)
             }
-            Self::Resume { address, instance } => {
-                (format!("upstream resume {address}"), instance, false)
-            }
+            Self::Resume { address, instance } => AskedFor::done(of("resume", address), instance),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Calls that the main thread answers by itself, from what it knows.
 
+use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use pmdns_config::files::ListSummary;
@@ -17,6 +18,7 @@ use super::socket::Client;
 use crate::clients::Clients;
 use crate::engine::Gauges;
 use crate::hitters::{self, HeavyHitters};
+use crate::lists::{FetchState, Lists as FetchedLists};
 use crate::overlay::Overlay;
 use crate::rule_names::RuleNames;
 use crate::runtime::Runtime;
@@ -28,6 +30,8 @@ pub struct Traffic<'t> {
     pub hitters: Option<&'t HeavyHitters>,
     /// The limits of zones.
     pub limiter: &'t mut ZoneLimiter,
+    /// The lists that are fetched.
+    pub lists: &'t FetchedLists,
 }
 
 /// Answers a call, at once or when the change that it makes holds.
@@ -49,7 +53,9 @@ pub fn answer(
         }
         Call::Views => Reply::of(&views(config)),
         Call::Upstreams => Reply::of(&upstreams(gauges)),
-        Call::Lists => Reply::of(&lists(config, &gauges.names, reloader.overlay())),
+        Call::Lists => Reply::of(&lists(config, &gauges.names, reloader.overlay(), |file| {
+            traffic.lists.state_of(file)
+        })),
         Call::Config => {
             let toml = reloader.written().to_toml();
             let changes = reloader.overlay().told();
@@ -62,7 +68,10 @@ pub fn answer(
             runtime.note_in(&mut state);
             let State { entries, records, .. } = state;
             let changes = reloader.overlay().told();
-            Reply::of(&Difference { entries, records, changes, ..difference(reloader) })
+            let clients = clients.map_or(0, |clients| clients.counters().at_run_time);
+            let limits = traffic.limiter.list(Instant::now()).limits.len();
+            let rest = difference(reloader);
+            Reply::of(&Difference { entries, records, changes, clients, limits, ..rest })
         }
         Call::Entries(_)
         | Call::AddEntries(_)
@@ -153,14 +162,23 @@ fn upstreams(gauges: &Gauges) -> Upstreams {
     Upstreams { upstreams: upstreams.collect() }
 }
 
-fn lists(config: &Config, names: &RuleNames, overlay: &Overlay) -> Lists {
+fn lists(
+    config: &Config,
+    names: &RuleNames,
+    overlay: &Overlay,
+    state_of: impl Fn(&Path) -> Option<FetchState>,
+) -> Lists {
     let in_use = names.in_use();
     let read = in_use.iter().flat_map(|in_use| in_use.lists.summaries()).map(Option::as_ref);
     let lists = config.blocklists.iter().zip(read.chain(std::iter::repeat(None)));
-    Lists { lists: lists.map(|(one, read)| list(one, read, overlay)).collect() }
+    let list = |(one, read): (&Blocklist, _)| ListAnswer {
+        added: overlay.has_list(&one.file),
+        ..list(one, read, state_of(&one.file).unwrap_or_default())
+    };
+    Lists { lists: lists.map(list).collect() }
 }
 
-fn list(list: &Blocklist, read: Option<&ListSummary>, overlay: &Overlay) -> ListAnswer {
+fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> ListAnswer {
     let changed = std::fs::metadata(&list.file).and_then(|facts| facts.modified()).ok();
     let age = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
     ListAnswer {
@@ -170,7 +188,9 @@ fn list(list: &Blocklist, read: Option<&ListSummary>, overlay: &Overlay) -> List
         unknown_lines: read.map_or(0, |read| read.unknown),
         age_seconds: age.map(|age| age.as_secs()),
         views: list.views.clone(),
-        added: overlay.has_list(&list.file),
+        failing: fetches.failing,
+        last_error: fetches.last_error,
+        added: false,
     }
 }
 
@@ -208,10 +228,16 @@ mod tests {
              [[blocklist]]\nfile = {file:?}\n"
         ));
         let rig = Rig::new(&config);
-        let told = lists(&config, &rig.gauges.names, &Overlay::default()).lists;
+        let state_of = |file: &Path| {
+            let last_error = Some("no server".to_owned());
+            file.ends_with("ads").then_some(FetchState { failing: 3, last_error })
+        };
+        let told = lists(&config, &rig.gauges.names, &Overlay::default(), state_of).lists;
         std::fs::remove_file(&file).unwrap();
         assert_eq!((told[0].names, told[0].unknown_lines), (None, 0), "not fetched yet");
+        assert_eq!((told[0].failing, told[0].last_error.as_deref()), (3, Some("no server")));
         assert_eq!((told[1].names, told[1].unknown_lines), (Some(2), 2));
+        assert_eq!((told[1].failing, told[1].last_error.as_deref()), (0, None));
     }
 
     #[test]

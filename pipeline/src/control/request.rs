@@ -20,7 +20,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use pmdns_config::{type_number, wire_name};
+use pmdns_config::{subtree_name, type_number, wire_name, without_wildcard};
 use pmdns_control::cache::{CacheSearch, MAX_SHOWN};
 use pmdns_control::lookup::LookupRequest;
 use pmdns_control::query_log::LogSearch;
@@ -30,6 +30,7 @@ use pmdns_stages::cache::Purge;
 use crate::capture::Selection;
 use crate::health::State;
 use crate::lookup::Lookup;
+use crate::query_log::check::check;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,19 +83,22 @@ impl TryFrom<Call> for Request {
                 Self::Lookup(lookup(&name, record_type, client)?)
             }
             Call::Cache(CacheSearch { name, r#type, limit }) => {
-                let name = name.as_deref().map(wire_name).transpose();
+                let name = name.as_deref().map(subtree_name).transpose();
                 let name = name.map_err(|error| error.to_string())?;
                 let qtype = r#type.as_deref().map(record_type).transpose()?;
                 Self::CacheJob(CacheJob::List(CacheList { name, qtype, limit }))
             }
             Call::CacheDump => Self::CacheJob(CacheJob::Send),
-            Call::Log(search) => Self::Log(search),
+            Call::Log(search) => {
+                check(&search)?;
+                Self::Log(search)
+            }
             Call::Trace(search) => Self::Trace(search.try_into()?),
             Call::Capture(search) => Self::Capture(search.try_into()?),
             Call::Purge(PurgeOrder { name, suffix, r#type }) => {
-                let name = wire_name(&name).map_err(|error| error.to_string())?;
+                let (name, below) = subtree(&name)?;
                 let qtype = r#type.as_deref().map(record_type).transpose()?;
-                Self::CacheJob(CacheJob::Purge(Purge { name, below: suffix, qtype }))
+                Self::CacheJob(CacheJob::Purge(Purge { name, below: below || suffix, qtype }))
             }
             other => Self::Call(other),
         })
@@ -160,8 +164,8 @@ impl FromStr for Request {
 
 fn purge(words: &str) -> Result<Purge, String> {
     let mut words = words.split_ascii_whitespace();
-    let name = wire_name(words.next().unwrap_or("")).map_err(|error| error.to_string())?;
-    let mut purge = Purge { name, below: false, qtype: None };
+    let (name, below) = subtree(words.next().unwrap_or(""))?;
+    let mut purge = Purge { name, below, qtype: None };
     while let Some(word) = words.next() {
         match (word, purge.qtype) {
             ("suffix", _) => purge.below = true,
@@ -172,6 +176,12 @@ fn purge(words: &str) -> Result<Purge, String> {
         }
     }
     Ok(purge)
+}
+
+/// A name, and whether it stands with all below it: `*.example.com`.
+fn subtree(text: &str) -> Result<(Box<[u8]>, bool), String> {
+    let name = subtree_name(text).map_err(|error| error.to_string())?;
+    Ok((name, without_wildcard(text).1))
 }
 
 fn cache_list(words: &str) -> Result<Call, String> {
@@ -254,6 +264,10 @@ mod tests {
         let below = Purge { below: true, qtype: Some(28), ..plain };
         assert_eq!(
             parse("purge example.com suffix type AAAA"),
+            cache_job(CacheJob::Purge(below.clone()))
+        );
+        assert_eq!(
+            parse("purge *.example.com type AAAA"),
             cache_job(CacheJob::Purge(below.clone()))
         );
         assert_eq!(

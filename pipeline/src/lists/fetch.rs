@@ -24,6 +24,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::reach::Reach;
+
 /// Bytes of the longest list that is fetched.
 pub(super) const MAX_BYTES: usize = 128 << 20;
 /// How long it may take to find the address, to connect, to make a handshake, and to get the next part.
@@ -46,6 +48,25 @@ pub(super) struct Source {
     pub(super) server: Server,
     pub(super) address: Option<IpAddr>,
     pub(super) tls: Arc<ClientConfig>,
+    /// Addresses that it may have.
+    pub(super) reach: Reach,
+}
+
+/// Why there is no list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FetchError {
+    /// No server with a certificate that is trusted has answered. The text would tell what has, or that nothing has.
+    #[error("{0}")]
+    Unreached(String),
+    /// The right server answers, but with no list that can be used.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl From<String> for FetchError {
+    fn from(why: String) -> Self {
+        Self::Unusable(why)
+    }
 }
 
 /// The server's words about the version that is kept.
@@ -65,13 +86,15 @@ pub(super) enum Fetched {
 }
 
 /// Fetches the list, if it is another than the one of `version`. An error says what to change, if anything.
-pub(super) async fn fetch(source: &Source, version: &Version) -> Result<Fetched, String> {
+pub(super) async fn fetch(source: &Source, version: &Version) -> Result<Fetched, FetchError> {
     let whole = timeout(TOTAL_PATIENCE, whole(source, version));
-    whole.await.unwrap_or_else(|_| Err(format!("it took longer than {TOTAL_PATIENCE:?}")))
+    let late = |_| Err(format!("it took longer than {TOTAL_PATIENCE:?}").into());
+    whole.await.unwrap_or_else(late)
 }
 
-async fn whole(source: &Source, version: &Version) -> Result<Fetched, String> {
-    exchange(connect(source).await?, request(source, version)?, version).await
+async fn whole(source: &Source, version: &Version) -> Result<Fetched, FetchError> {
+    let stream = connect(source).await.map_err(FetchError::Unreached)?;
+    Ok(exchange(stream, request(source, version)?, version).await?)
 }
 
 /// Sends the request, and takes in what the server says to it.
@@ -153,7 +176,7 @@ where
 }
 
 async fn connect(source: &Source) -> Result<TlsStream<TcpStream>, String> {
-    let Source { server, address, tls } = source;
+    let Source { server, address, tls, reach } = source;
     let host = server.host.to_string();
     let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
     let addresses: Vec<SocketAddr> = match (address, &server.host) {
@@ -165,6 +188,10 @@ async fn connect(source: &Source) -> Result<TlsStream<TcpStream>, String> {
     };
     let mut failure = format!("{host} has no address");
     for address in addresses {
+        if !reach.allows(address.ip()) {
+            failure = format!("{} is neither public nor in `control.list_networks`", address.ip());
+            continue;
+        }
         match in_time(&address.to_string(), TcpStream::connect(address)).await {
             Ok(stream) => {
                 let connector = TlsConnector::from(Arc::clone(tls));

@@ -1,8 +1,8 @@
 //! A list that is kept up to date.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pmdns_config::files::open_regular;
@@ -11,7 +11,7 @@ use pmdns_nics::counters::count;
 use tokio::time::Instant;
 
 use super::counters::ListCounters;
-use super::fetch::{Fetched, Source, Version, fetch};
+use super::fetch::{FetchError, Fetched, Source, Version, fetch};
 use super::keep::{check, keep, names_in};
 use super::schedule::pause;
 use crate::clock::jittered;
@@ -26,7 +26,25 @@ pub(super) struct Followed {
     pub(super) format: ListFormat,
     pub(super) interval: Duration,
     pub(super) source: Result<Source, String>,
+    /// Whether it was added at run time, by somebody who need not learn what answers in our network.
+    pub(super) is_added: bool,
     pub(super) counters: Arc<ListCounters>,
+    /// Why the last attempt failed, for people; none: it did not.
+    pub(super) last_error: LastError,
+}
+
+/// Why the last attempt failed. The thread that fetches writes, anybody may read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastError(Arc<Mutex<Option<String>>>);
+
+impl LastError {
+    pub(super) fn read(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn write(&self, why: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
 }
 
 impl Followed {
@@ -47,6 +65,8 @@ pub(super) struct List {
     /// What the server said of the version that is kept.
     version: Version,
     due: Instant,
+    /// The result of the last attempt, if there was one.
+    pub(super) last: Option<Result<String, String>>,
 }
 
 impl List {
@@ -64,7 +84,8 @@ impl List {
         let version = before.filter(|_| !has_moved).map(|list| list.version.clone());
         let age = age.filter(|_| !has_moved);
         let due = Instant::now() + pause(jittered(followed.interval), age, 0);
-        Self { followed, version: version.unwrap_or_default(), due }
+        let last = before.filter(|_| !has_moved).and_then(|list| list.last.clone());
+        Self { followed, version: version.unwrap_or_default(), due, last }
     }
 
     /// When it is fetched next.
@@ -93,16 +114,20 @@ impl List {
                 counters.failing.load(Ordering::Relaxed) + 1
             }
         };
+        let result = result.map_err(|why| told(&why, self.followed.is_added));
+        self.followed.last_error.write(result.as_ref().err().cloned());
         counters.failing.store(failures, Ordering::Relaxed);
         let age = (failures == 0).then_some(Duration::ZERO);
         self.due = Instant::now() + pause(jittered(self.followed.interval), age, failures);
-        match result {
+        let result = match result {
             Ok(done) => Ok(format!("{file}: {done}")),
             Err(why) => Err(format!("{file} is not refreshed: {why}")),
-        }
+        };
+        self.last = Some(result.clone());
+        result
     }
 
-    async fn attempt(&mut self, news: &AtomicBool, room: usize) -> Result<String, String> {
+    async fn attempt(&mut self, news: &AtomicBool, room: usize) -> Result<String, FetchError> {
         let Followed { file, format, source, counters, .. } = &self.followed;
         let is_kept = file.exists();
         let version = if is_kept { self.version.clone() } else { Version::default() };
@@ -127,6 +152,17 @@ impl List {
     }
 }
 
+/// The reason for people. Who has added a list learns from it nothing of hosts that serve none.
+fn told(why: &FetchError, is_added: bool) -> String {
+    match why {
+        FetchError::Unreached(_) if is_added => {
+            "no server with a certificate that is trusted answers there; the log has more"
+                .to_owned()
+        }
+        why => why.to_string(),
+    }
+}
+
 /// Makes a list as old as the server's last word. One that cannot be changed only looks older.
 fn touch(file: &Path) {
     let _ = open_regular(file).and_then(|file| file.set_modified(SystemTime::now()));
@@ -145,6 +181,15 @@ fn now() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_adds_a_list_does_not_learn_what_answers_elsewhere() {
+        let probe = FetchError::Unreached("10.0.0.1:22: received corrupt message".into());
+        assert!(!told(&probe, true).contains("corrupt"), "{}", told(&probe, true));
+        assert!(told(&probe, false).contains("corrupt"), "the operator's file may name any host");
+        let status = FetchError::Unusable("the server answers with status 404".into());
+        assert!(told(&status, true).contains("404"));
+    }
 
     #[test]
     fn a_list_becomes_as_old_as_it_was_confirmed_and_nobody_waits_for_a_pipe() {

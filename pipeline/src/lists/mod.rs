@@ -8,14 +8,16 @@
 //! made anew from that file, as by any reload. So a start needs no network, and a bad download changes nothing.
 //! docs/adr/0052-lists-by-url.md gives the reasons.
 
+mod additions;
 mod counters;
 mod fetch;
 mod keep;
 mod list;
+mod reach;
 mod schedule;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -35,10 +37,12 @@ use tokio::time::{Instant, sleep_until};
 use crate::control::socket::Client;
 use crate::roots;
 use crate::threads::{join_within, pin};
+pub use additions::Additions;
 pub use counters::{ListCounters, ListSnapshot};
 use fetch::Source;
 pub(crate) use keep::clear;
 use list::{Followed, List};
+pub(crate) use reach::Reach;
 
 /// The most requests that may wait for the thread.
 const MAX_REQUESTS: usize = 16;
@@ -64,6 +68,17 @@ enum ListRequest {
     Follow(Vec<Followed>),
     /// A client wants the lists of this name fetched now.
     Refresh(String, Client),
+    /// A client has added the list of this name, and wants to know what came of its first fetch.
+    First(String, Client),
+}
+
+/// What is known of the fetches of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FetchState {
+    /// Attempts that failed since the last successful one.
+    pub failing: u64,
+    /// Why the last one failed.
+    pub last_error: Option<String>,
 }
 
 /// The fetched lists. Dropping it ends the thread.
@@ -99,24 +114,42 @@ impl Lists {
         let system = if is_needed { roots::of_system().map(Arc::new) } else { None };
         let mut this =
             Self { followed: Vec::new(), system, requests: Some(requests), news, thread };
-        this.follow(config);
+        this.follow(config, |_| false);
         Ok(this)
     }
 
-    /// Changes the lists to those of `config`.
-    pub fn follow(&mut self, config: &Config) {
+    /// Changes the lists to those of `config`. `is_added`: whether the one with this file was added at run time.
+    pub fn follow(&mut self, config: &Config, is_added: impl Fn(&Path) -> bool) {
         let fetched = config.blocklists.iter().filter(|list| list.url.is_some());
         self.followed = fetched
             .map(|list| {
                 let known = self.followed.iter().find(|one| one.file == list.file);
                 let counters = known.map(|one| Arc::clone(&one.counters)).unwrap_or_default();
-                let source = source(list, self.system.as_ref());
+                let last_error = known.map(|one| one.last_error.clone()).unwrap_or_default();
+                let is_added = is_added(&list.file);
+                let reach = match is_added {
+                    true => Reach::Public(config.control.list_networks.clone()),
+                    false => Reach::Anywhere,
+                };
+                let source = source(list, self.system.as_ref(), reach);
                 let interval = list.refresh_seconds.map_or(list::INTERVAL, Duration::from_secs);
                 let (file, format) = (list.file.clone(), list.format);
-                Followed { file, format, interval, source, counters }
+                Followed { file, format, interval, source, is_added, counters, last_error }
             })
             .collect();
         self.request(ListRequest::Follow(self.followed.clone()));
+    }
+
+    /// Tells the client that has added the list of this name what came of its first fetch.
+    pub(crate) fn tell_first(&self, name: String, client: Client) {
+        self.request(ListRequest::First(name, client));
+    }
+
+    /// What is known of the fetches of the list with this file; `None`: it is not fetched.
+    pub(crate) fn state_of(&self, file: &Path) -> Option<FetchState> {
+        let list = self.followed.iter().find(|list| list.file == file)?;
+        let failing = list.counters.failing.load(Ordering::Relaxed);
+        Some(FetchState { failing, last_error: list.last_error.read() })
     }
 
     /// Fetches the lists of this name now, and tells the client what came of it.
@@ -132,7 +165,9 @@ impl Lists {
     fn request(&self, request: ListRequest) {
         let told = self.requests.as_ref().map(|requests| requests.try_send(request));
         match told {
-            Some(Err(mpsc::error::TrySendError::Full(ListRequest::Refresh(_, client)))) => {
+            Some(Err(mpsc::error::TrySendError::Full(
+                ListRequest::Refresh(_, client) | ListRequest::First(_, client),
+            ))) => {
                 let why = "lists are being fetched; try again later".to_owned();
                 client.reply(Reply::Refused(Refusal::Busy, why));
             }
@@ -171,7 +206,11 @@ impl Drop for Lists {
 }
 
 /// Where a list is, or why nobody can tell whether its server is the right one.
-fn source(list: &Blocklist, system: Option<&Arc<RootCertStore>>) -> Result<Source, String> {
+fn source(
+    list: &Blocklist,
+    system: Option<&Arc<RootCertStore>>,
+    reach: Reach,
+) -> Result<Source, String> {
     let server = list.url.as_ref().and_then(|url| url.server()).ok_or("it has no url")?;
     let unusable = |file: &PathBuf, why| format!("ca_file {}: {why}", file.display());
     let roots = match &list.ca_file {
@@ -185,7 +224,7 @@ fn source(list: &Blocklist, system: Option<&Arc<RootCertStore>>) -> Result<Sourc
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(Source { server: server.clone(), address: list.address, tls: Arc::new(tls) })
+    Ok(Source { server: server.clone(), address: list.address, tls: Arc::new(tls), reach })
 }
 
 /// Fetches lists when they are due or wanted, until the channel of requests is closed.
@@ -208,6 +247,30 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     List::new(one, before)
                 });
                 lists = next.collect();
+            }
+            (Some(ListRequest::First(name, client)), _) => {
+                let Some(index) = lists.iter().position(|list| list.followed.is_called(&name))
+                else {
+                    let why = format!("list {name} is not there any more");
+                    client.reply(Reply::Refused(Refusal::Unknown, why));
+                    continue;
+                };
+                let room = room_for(&lists, index);
+                let list = &mut lists[index];
+                let result = match list.last.clone() {
+                    Some(last) => last,
+                    None => list.refresh(&news, room).await,
+                };
+                client.reply(match result {
+                    Ok(done) => Reply::Done(format!("list {name} is added; {done}")),
+                    Err(why) => Reply::Refused(
+                        Refusal::Unable,
+                        format!(
+                            "list {name} is added, but is not there yet: {why}; it is tried again, `pmdns list show` says \
+                             how it goes, and `pmdns list remove {name}` takes it back"
+                        ),
+                    ),
+                });
             }
             (Some(ListRequest::Refresh(name, client)), _) => {
                 let mut told = Vec::new();
@@ -241,6 +304,7 @@ fn room_for(lists: &[List], index: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::list::LastError;
     use super::*;
     use crate::testing::config;
 
@@ -255,8 +319,10 @@ mod tests {
             file: list.file.clone(),
             format: list.format,
             interval: list::INTERVAL,
-            source: source(list, Some(&Arc::new(RootCertStore::empty()))),
+            source: source(list, Some(&Arc::new(RootCertStore::empty())), Reach::Anywhere),
+            is_added: false,
             counters,
+            last_error: LastError::default(),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use pmdns_config::files::{FoundRule, Scope, find_in_list, find_in_policy_zone};
 use pmdns_config::readable;
-use pmdns_control::{EntryKind, EntryScope};
+use pmdns_control::EntryScope;
+use pmdns_control::date::date;
 use pmdns_stages::policy::{Explained, ListNumber, RuleOutcome, RuleSource};
 use pmdns_stages::wire::name::suffixes;
 
 use super::RuleReport;
-use crate::query_log::find::date;
 use crate::rule_names::RulesInUse;
 
 /// The file of a list has no rule that could have decided.
@@ -103,14 +103,14 @@ fn entry(in_use: &RulesInUse, name: &[u8], view: u8) -> RuleReport {
         EntryScope::Suffix => " and all names below it",
         EntryScope::Exact => "",
     };
-    let done = match entry.entry.kind {
-        EntryKind::Block => "blocked",
-        EntryKind::Allow => "allowed",
+    let (done, by) = (entry.entry.kind, told(&entry.by, entry.since));
+    let place = match entry.entry.views.first() {
+        Some(view) => format!(" in view {view}"),
+        None => String::new(),
     };
-    let by = told(&entry.by, entry.since);
     RuleReport {
         listed: Some(entry.entry.name.clone()),
-        note: Some(format!("the name{below}, {done} by {by}")),
+        note: Some(format!("the name{below}, {done}{place} by {by}")),
         ..RuleReport::default()
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     use std::sync::Arc;
 
     use pmdns_config::{Config, wire_name};
-    use pmdns_control::{Call, EntryRequest, RecordRequest};
+    use pmdns_control::{Call, EntryKind, EntryRequest, RecordRequest};
     use pmdns_stages::policy::Ruleset;
     use pmdns_stages::wire::layout::Who;
     use pmdns_stages::wire::name::Seed;
@@ -213,6 +213,8 @@ mod tests {
             entry("example", EntryKind::Block, EntryScope::Suffix, &[]),
             entry("good.example", EntryKind::Allow, EntryScope::Exact, &[]),
             entry("kids.example", EntryKind::Allow, EntryScope::Suffix, &["kids"]),
+            entry("court.example", EntryKind::Block, EntryScope::Exact, &[]),
+            entry("court.example", EntryKind::Allow, EntryScope::Exact, &["kids"]),
         ];
         let in_use = in_use(&config, &[Call::AddEntries(entries), Call::AddRecords(vec![record])]);
         let by = "by user 0 at 2000-02-29T12:34:56Z";
@@ -225,8 +227,10 @@ mod tests {
             (
                 "x.kids.example",
                 1,
-                format!("kids.example, the name and all names below it, allowed {by}"),
+                format!("kids.example, the name and all names below it, allowed in view kids {by}"),
             ),
+            ("court.example", 0, format!("court.example, the name, blocked {by}")),
+            ("court.example", 1, format!("court.example, the name, allowed in view kids {by}")),
             ("www.lan.example", 1, format!("www.lan.example, a record added {by}")),
             ("7.2.0.192.in-addr.arpa", 0, "it follows from a record of run time".to_owned()),
             ("other", 0, String::new()),

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use pmdns_config::limits::MAX_NAME;
-use pmdns_config::{Blocklist, Config, UpstreamAddress};
+use pmdns_config::{Blocklist, Config, Host, UpstreamAddress};
 use pmdns_control::{ListChange, NewList, Refusal};
 
 use super::said::{ListSaid, Said};
 use super::{Overlay, Refused};
+use crate::lists::Reach;
 
 impl Overlay {
     /// Whether the list with this file was added at run time.
@@ -34,9 +35,7 @@ impl Overlay {
                 let said = self.added(new, base)?;
                 self.lists.push(Said { what: said, by: by.to_owned(), since });
                 let name = &new.name;
-                Ok(format!(
-                    "list {name} is fetched now, and kept up to date until the instance stops"
-                ))
+                Ok(format!("list {name} is added until the instance stops, and is fetched now"))
             }
             ListChange::Remove(name) => {
                 if let Some(place) = self.lists.iter().position(|said| said.what.name == *name) {
@@ -79,8 +78,27 @@ impl Overlay {
         if is_taken {
             return Err(wrong(format!("there is a list `{name}` already; choose another name")));
         }
+        if let Some((scheme, _)) = url.split_once("://")
+            && scheme != "https"
+        {
+            return Err(wrong(format!(
+                "`{}://` is no way to fetch a list; write https://, over which nobody can change it",
+                scheme.escape_debug()
+            )));
+        }
         let url: UpstreamAddress =
             url.parse().map_err(|error| wrong(format!("`{}`: {error}", url.escape_debug())))?;
+        let reach = Reach::Public(base.control.list_networks.clone());
+        let written = url.server().and_then(|server| match &server.host {
+            Host::Address(address) => Some(*address),
+            Host::Name(_) => None,
+        });
+        if let Some(address) = address.iter().chain(&written).find(|one| !reach.allows(**one)) {
+            return Err(wrong(format!(
+                "{address} is not public, and lists that are added at run time come from public servers; write its \
+                 network into `control.list_networks` and restart, or the list into the file"
+            )));
+        }
         let list = Blocklist {
             file: folder.join(name),
             url: Some(url),
@@ -178,7 +196,22 @@ mod tests {
             (add(|list| list.name = "n".repeat(33)), Refusal::Wrong, "1 to 32 letters"),
             (add(|list| list.name = "games".into()), Refusal::Wrong, "a list `games` already"),
             (add(|list| list.url = "ads".into()), Refusal::Wrong, "`ads`: "),
-            (add(|list| list.url = "tls://a.example".into()), Refusal::Unable, "write https://"),
+            (add(|list| list.url = "tls://a.example".into()), Refusal::Wrong, "write https://"),
+            (
+                add(|list| list.url = "http://a.example/l".into()),
+                Refusal::Wrong,
+                "`http://` is no way",
+            ),
+            (
+                add(|list| list.url = "https://10.0.0.1/l".into()),
+                Refusal::Wrong,
+                "10.0.0.1 is not public",
+            ),
+            (
+                add(|list| list.address = Some([127, 0, 0, 1].into())),
+                Refusal::Wrong,
+                "`control.list_networks` and restart",
+            ),
             (add(|list| list.refresh_seconds = Some(1)), Refusal::Unable, "allowed: 60 to"),
             (
                 add(|list| list.views.push("lab".into())),
@@ -193,6 +226,14 @@ mod tests {
         }
         let twice = [ListChange::Add(new("ads")), ListChange::Add(new("ads"))];
         assert!(changed(&base, &twice).unwrap_err().1.contains("already"));
+    }
+
+    #[test]
+    fn a_network_of_the_file_may_have_servers_of_lists() {
+        let mut base = base();
+        base.control.list_networks = vec!["10.0.0.0/8".parse().unwrap()];
+        let ads = NewList { address: Some([10, 0, 0, 1].into()), ..new("ads") };
+        assert!(changed(&base, &[ListChange::Add(ads)]).is_ok());
     }
 
     #[test]

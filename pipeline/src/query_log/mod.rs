@@ -9,6 +9,7 @@
 //! is not there, loses records of its own and delays no other. See docs/adr/0048-query-log.md.
 
 mod batch;
+pub(crate) mod check;
 pub(crate) mod clients;
 pub(crate) mod collector;
 mod counters;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmdns_config::Config;
-use pmdns_control::Call;
+use pmdns_control::{Call, ListChange};
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_streams::tls::Certificate;
 use serde::Serialize;
@@ -24,7 +24,7 @@ use crate::control::socket::Client;
 use crate::engine::{Engine, EngineError, Gauges};
 use crate::health::{Health, HealthChecks, Transitions};
 use crate::hitters::{self, HeavyHitters};
-use crate::lists::Lists;
+use crate::lists::{Additions, Lists};
 use crate::log;
 use crate::lookup::Lookups;
 use crate::overlay::Change;
@@ -52,6 +52,8 @@ pub(super) struct Services<'c> {
     clients: Option<Clients>,
     transfers: Transfers,
     lists: Lists,
+    /// Clients that wait for the first fetch of a list.
+    additions: Additions,
     health: HealthChecks,
     transitions: Transitions,
     limiter: ZoneLimiter,
@@ -113,6 +115,7 @@ impl<'c> Services<'c> {
             clients,
             transfers,
             lists,
+            additions: Additions::default(),
             health: HealthChecks::new(prober, &gauges, &ports.topology, config),
             transitions: Transitions::default(),
             limiter: ZoneLimiter::new(
@@ -217,14 +220,18 @@ impl<'c> Services<'c> {
             Request::Trace(selection) => self.captures.trace(selection, client),
             Request::Call(Call::RefreshList(name)) => self.lists.refresh(name, client),
             Request::Call(Call::ChangeList(change)) => {
+                let client = match &change {
+                    ListChange::Add(new) => self.additions.wait_for(new.name.clone(), client),
+                    ListChange::Remove(_) => client,
+                };
                 self.reloader.change(Change::List(change), client);
             }
             Request::Call(Call::ChangeUpstream(change)) => {
                 self.reloader.change(Change::Upstream(change), client);
             }
             Request::Call(call) => {
-                let Self { reloader, gauges, runtime, clients, hitters, limiter, .. } = self;
-                let traffic = Traffic { hitters: hitters.as_ref(), limiter };
+                let Self { reloader, gauges, runtime, clients, hitters, limiter, lists, .. } = self;
+                let traffic = Traffic { hitters: hitters.as_ref(), limiter, lists };
                 calls::answer(&call, client, reloader, gauges, runtime, clients.as_ref(), traffic);
             }
         }
@@ -236,11 +243,13 @@ impl<'c> Services<'c> {
             self.reloader.note_news();
         }
         self.reloader.follow(&self.runtime);
-        if !self.reloader.turn(Instant::now()) {
+        let is_other = self.reloader.turn(Instant::now());
+        if !is_other {
+            self.additions.turn(&self.lists);
             return false;
         }
-        let config = self.reloader.config();
-        self.lists.follow(config);
+        let (config, overlay) = (self.reloader.config(), self.reloader.overlay());
+        self.lists.follow(config, |file| overlay.has_list(file));
         if let Err(error) = self.transfers.follow(config) {
             tracing::error!("{error}; the same zones as before are transferred");
         }
@@ -260,7 +269,7 @@ impl<'c> Services<'c> {
 
     /// Whether a client waits for a change.
     pub(super) fn is_busy(&self) -> bool {
-        self.runtime.is_busy()
+        self.runtime.is_busy() || self.additions.is_busy()
     }
 
     /// The final counters, after every thread of the engine has ended.

@@ -12,7 +12,11 @@ fn entry(name: &str) -> Change {
         action: Default::default(),
         views: Vec::new(),
     };
-    Change::Entry(Entry { entry, by: "user 0".into(), since: 1 })
+    Change::Set(Entry { entry, by: "user 0".into(), since: 1 })
+}
+
+fn unset(name: &str) -> Change {
+    Change::Unset(name.to_owned(), None)
 }
 
 fn text(changes: &[Change]) -> String {
@@ -35,7 +39,7 @@ fn table(changes: &[Change]) -> Table {
 
 #[test]
 fn a_file_torn_anywhere_in_its_last_line_is_what_it_was_before() {
-    let changes = [entry("a.example"), entry("b.example"), Change::RemoveEntry("a.example".into())];
+    let changes = [entry("a.example"), entry("b.example"), unset("a.example")];
     let (whole, before) = (text(&changes), text(&changes[..2]));
     for end in before.len()..whole.len() {
         let (read, _) = parse(&whole.as_bytes()[..end], Path::new("j")).unwrap();
@@ -78,14 +82,51 @@ fn what_is_kept_is_there_for_the_next_process_and_the_file_does_not_grow_without
         }
         assert_eq!(number, round + 1);
     }
-    let number =
-        journal.keep(vec![Change::RemoveEntry("a.example".into()), entry("b.example")]).unwrap();
+    let number = journal.keep(vec![unset("a.example"), entry("b.example")]).unwrap();
     drop(journal);
     assert_eq!(number, 41);
     assert_eq!(read(&path).unwrap(), table(&[entry("b.example")]));
     let lines = std::fs::read_to_string(&path).unwrap().lines().count();
     assert!(lines < SLACK + 200, "{lines}");
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_journal_of_0_2_0_is_read_and_means_what_it_meant() {
+    let line = |json: &str| format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
+    let said = |name: &str, kind: &str, views: &str| {
+        line(&format!(
+            "{{\"entry\":{{\"name\":\"{name}\",\"kind\":\"{kind}\",\"scope\":\"exact\",\"action\":\"nxdomain\"{views},\"by\":\"user 0\",\"since\":1}}}}"
+        ))
+    };
+    let text = [
+        KIND.head.to_owned(),
+        said("z.example", "block", ""),
+        // Then a name had one entry: this one had lifted the block.
+        said("z.example", "allow", ",\"views\":[\"kids\",\"lab\"]"),
+        said("gone.example", "block", ",\"views\":[\"kids\"]"),
+        line("{\"remove_entry\":\"gone.example\"}"),
+        said("*.wild.example", "block", ""),
+        said("a.*.example", "block", ""),
+        said("*", "block", ""),
+        line("{\"remove_entry\":\"*\"}"),
+    ]
+    .concat();
+    let (table, is_torn) = parse(text.as_bytes(), Path::new("j")).unwrap();
+    assert!(!is_torn);
+    let page = table.entries(&pmdns_control::Page::default()).unwrap();
+    let told: Vec<String> = page.entries.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "wild.example with names below blocked in all views by user 0",
+            "z.example allowed in view kids by user 0",
+            "z.example allowed in view lab by user 0",
+        ]
+    );
+    // It is written in the new form.
+    let again: String = table.history().map(|change| line_of(&change)).collect();
+    assert_eq!(parse((KIND.head.to_owned() + &again).as_bytes(), Path::new("j")).unwrap().0, table);
 }
 
 proptest! {

@@ -4,6 +4,7 @@
 //! ([`Reloader`](crate::control::reload::Reloader)), and the [journal] keeps the change in a file. When both are
 //! done the client is answered.
 
+mod entries;
 mod journal;
 mod table;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use pmdns_config::Config;
-use pmdns_control::answers::{Configuration, State};
+use pmdns_control::answers::{Configuration, EntriesDone, State};
 use pmdns_control::{Call, Page, Refusal, Reply};
 use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
@@ -45,7 +46,7 @@ struct Waiting {
     version: u64,
     /// The number of the order at the journal.
     order: Option<u64>,
-    done: String,
+    done: Reply,
 }
 
 impl Runtime {
@@ -138,11 +139,15 @@ impl Runtime {
         by: &str,
         config: &Config,
         seed: Seed,
-    ) -> Result<(String, Option<u64>), table::Refused> {
+    ) -> Result<(Reply, Option<u64>), table::Refused> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let changes = self.table.changes(call, config, (by, now.map_or(0, |now| now.as_secs())))?;
         let mut table = Table::clone(&self.table);
         changes.iter().try_for_each(|change| table.make(change))?;
+        // What removes is never refused.
+        if matches!(call, Call::AddEntries(_) | Call::AddRecords(_)) {
+            table.check_room()?;
+        }
         // Records may contradict each other.
         if matches!(call, Call::AddRecords(_)) {
             table.names(config, seed)?;
@@ -154,6 +159,7 @@ impl Runtime {
                 Some(journal.keep(changes.clone()).ok_or_else(busy)?)
             }
         };
+        let entries_done = self.table.entries_done(call, &changes);
         self.table = Arc::new(table);
         let count = changes.len();
         let kept = if order.is_some() {
@@ -161,14 +167,15 @@ impl Runtime {
         } else {
             ", until the instance stops: `control.entries` names no file"
         };
+        if let Some(EntriesDone { done, before }) = entries_done {
+            return Ok((Reply::Entries(EntriesDone { done: done + kept, before }), order));
+        }
         let what = match call {
-            Call::AddEntries(_) if count == 1 => "1 name set".to_owned(),
-            Call::AddEntries(_) => format!("{count} names set"),
             Call::AddRecords(_) if count == 1 => "1 record added".to_owned(),
             Call::AddRecords(_) => format!("{count} records added"),
             _ => "removed".to_owned(),
         };
-        Ok((format!("{what}{kept}"), order))
+        Ok((Reply::Done(format!("{what}{kept}")), order))
     }
 
     /// Answers the clients whose changes hold everywhere: those up to the version `in_use`.
@@ -185,7 +192,7 @@ impl Runtime {
             }
             let Waiting { client, done, .. } = waiting.swap_remove(index);
             client.reply(match kept {
-                Ok(_) => Reply::Done(done),
+                Ok(_) => done,
                 Err(()) => {
                     let why = "it holds until the instance stops, and is not kept: the disk refuses; the log says why";
                     Reply::Refused(Refusal::Unable, why.to_owned())

@@ -4,24 +4,30 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use pmdns_config::limits::{MAX_ENTRIES, MAX_RECORDS};
-use pmdns_config::{BlockAction, Config, LocalRecord, type_number, view_number, wire_name};
-use pmdns_control::answers::{Entry, EntryPage, Record, RecordPage};
-use pmdns_control::{
-    Call, EntryKind, EntryRequest, EntryScope, Page, RecordRequest, Refusal, RuleAction,
+use pmdns_config::{
+    Config, LocalRecord, NameError, subtree_name, type_number, wire_name, without_wildcard,
 };
-use pmdns_stages::policy::{RuntimeEntry, RuntimeNames};
-use pmdns_stages::wire::name::{Seed, suffixes};
+use pmdns_control::answers::{EntriesDone, Entry, EntryPage, Record, RecordPage};
+use pmdns_control::{Call, EntryRequest, EntryScope, Page, RecordRequest, Refusal};
+use pmdns_stages::policy::RuntimeNames;
+use pmdns_stages::wire::name::Seed;
 use serde::{Deserialize, Serialize};
+
+use super::entries::{self, Entries, told};
 
 /// A change, as the journal has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Change {
-    /// A name is blocked or allowed.
+    /// A name is blocked or allowed in a view, or in all.
+    Set(Entry),
+    /// The entry of a name in a view is removed, or the one of all views.
+    Unset(String, Option<String>),
+    /// A name is blocked or allowed in these views, and nothing else is said of it: until 0.2.0 a name had one entry.
     Entry(Entry),
     /// A record is added.
     Record(Record),
-    /// What was said of a name is forgotten.
+    /// Every entry of a name is removed: until 0.2.0 it had one.
     RemoveEntry(String),
     /// The records of a name are removed; of one type, or all.
     RemoveRecords(String, Option<String>),
@@ -33,12 +39,12 @@ pub(super) type Refused = (Refusal, String);
 /// Everything that was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
+    entries: Entries,
     /// By name in wire format.
-    entries: BTreeMap<Box<[u8]>, Entry>,
     records: BTreeMap<Box<[u8]>, Vec<Record>>,
 }
 
-fn wrong(error: impl ToString) -> Refused {
+pub(super) fn wrong(error: impl ToString) -> Refused {
     (Refusal::Wrong, error.to_string())
 }
 
@@ -63,7 +69,7 @@ impl Table {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.records.is_empty()
+        self.entries.len() == 0 && self.records.is_empty()
     }
 
     /// The changes that a call means, if all of them can be made.
@@ -71,25 +77,20 @@ impl Table {
         &self,
         call: &Call,
         config: &Config,
-        (by, since): (&str, u64),
+        (author, since): (&str, u64),
     ) -> Result<Vec<Change>, Refused> {
-        let by = || by.to_owned();
+        let by = || author.to_owned();
         match call {
             Call::AddEntries(entries) => {
-                entries.iter().try_for_each(|entry| check(entry, config))?;
-                let change = |entry: &EntryRequest| {
-                    Change::Entry(Entry { entry: entry.clone(), by: by(), since })
-                };
-                Ok(entries.iter().map(change).collect())
+                let asked = |entry: &EntryRequest| entries::asked(entry, config, (author, since));
+                let asked: Result<Vec<_>, _> = entries.iter().map(asked).collect();
+                let asked: Vec<Entry> = asked?.into_iter().flatten().collect();
+                entries::check_distinct(&asked)?;
+                Ok(asked.into_iter().map(Change::Set).collect())
             }
-            Call::RemoveEntry(name) => {
-                let wire = wire_name(name).map_err(wrong)?;
-                match self.entries.contains_key(&wire) {
-                    true => Ok(vec![Change::RemoveEntry(name.clone())]),
-                    false => {
-                        Err((Refusal::Unknown, format!("nothing was said of `{name}` at run time")))
-                    }
-                }
+            Call::RemoveEntry(choice) => {
+                self.entries.chosen(choice)?;
+                Ok(vec![Change::Unset(choice.name.clone(), choice.view.clone())])
             }
             Call::AddRecords(records) => {
                 records.iter().try_for_each(|record| record_of(record).map(drop))?;
@@ -116,13 +117,49 @@ impl Table {
         }
     }
 
+    /// The sentence about a call on entries that is about to be made, with the entries that will no longer hold. `None`: it is
+    /// about records.
+    pub(super) fn entries_done(&self, call: &Call, changes: &[Change]) -> Option<EntriesDone> {
+        match call {
+            Call::AddEntries(asked) => {
+                let set = changes.iter().filter_map(|change| match change {
+                    Change::Set(entry) => Some(entry.clone()),
+                    _ => None,
+                });
+                let set: Vec<Entry> = set.collect();
+                let (before, beside) = (self.entries.replaced_by(&set), self.entries.beside(&set));
+                let mut done = match asked.len() {
+                    1 => "1 name set".to_owned(),
+                    count => format!("{count} names set"),
+                };
+                if !before.is_empty() {
+                    done += &format!("; replaces: {}", told(&before));
+                }
+                if !beside.is_empty() {
+                    done += &format!("; in their views others stay: {}", told(&beside));
+                }
+                Some(EntriesDone { done, before })
+            }
+            Call::RemoveEntry(choice) => {
+                let (entry, others) = self.entries.chosen(choice).ok()?;
+                let mut done = format!("removed: {entry}");
+                if !others.is_empty() {
+                    done += &format!("; what stays: {}", told(&others));
+                }
+                Some(EntriesDone { done, before: vec![entry.clone()] })
+            }
+            _ => None,
+        }
+    }
+
     /// Makes a change.
     pub(super) fn make(&mut self, change: &Change) -> Result<(), Refused> {
         match change {
-            Change::Entry(entry) => {
-                let name = wire_name(&entry.entry.name).map_err(wrong)?;
-                self.entries.insert(name, entry.clone());
+            Change::Set(entry) => self.entries.set(entry.clone()).map_err(wrong)?,
+            Change::Unset(name, view) => {
+                self.entries.remove(name, view.as_deref()).map_err(wrong)?;
             }
+            Change::Entry(entry) => self.make_old(entry).map_err(wrong)?,
             Change::Record(record) => {
                 let wire = record_of(&record.record)?;
                 let of_name = self.records.entry(wire.name.clone()).or_default();
@@ -132,9 +169,8 @@ impl Table {
                 });
                 of_name.push(record.clone());
             }
-            Change::RemoveEntry(name) => {
-                self.entries.remove(&wire_name(name).map_err(wrong)?);
-            }
+            Change::RemoveEntry(name) if is_no_rule(name) => {}
+            Change::RemoveEntry(name) => self.entries.remove_all(name).map_err(wrong)?,
             Change::RemoveRecords(name, r#type) => {
                 let name = wire_name(name).map_err(wrong)?;
                 let number = r#type.as_deref().map(number_of).transpose()?;
@@ -146,23 +182,46 @@ impl Table {
                 }
             }
         }
-        let (entries, records) = (self.entry_count(), self.record_count());
-        if entries > MAX_ENTRIES || records > MAX_RECORDS {
+        Ok(())
+    }
+
+    /// Whether there are not too many. A file of before may have more: an entry of several views was one.
+    pub(super) fn check_room(&self) -> Result<(), Refused> {
+        if self.entry_count() > MAX_ENTRIES || self.record_count() > MAX_RECORDS {
             let what = format!(
-                "there are {MAX_ENTRIES} names or {MAX_RECORDS} records already; remove some, or use a block list"
+                "there are {MAX_ENTRIES} entries or {MAX_RECORDS} records already; remove some, or use a block list"
             );
             return Err((Refusal::Unable, what));
         }
         Ok(())
     }
 
-    /// What decides about a name in a view: what is said of the longest name. All are in wire format and lower case.
-    pub(crate) fn entry_about(&self, name: &[u8], view: u8, config: &Config) -> Option<&Entry> {
-        suffixes(name).find_map(|suffix| {
-            let entry = self.entries.get(suffix)?;
-            let is_meant = suffix.len() == name.len() || entry.entry.scope == EntryScope::Suffix;
-            (is_meant && config.view_set(&entry.entry.views).has(view)).then_some(entry)
+    /// Makes a change of a journal of before, when an entry was the only one of its name.
+    fn make_old(&mut self, old: &Entry) -> Result<(), NameError> {
+        if is_no_rule(&old.entry.name) {
+            tracing::warn!("the entry `{}` is left out: it matches no name", old.entry.name);
+            return Ok(());
+        }
+        self.entries.remove_all(&old.entry.name)?;
+        let (name, is_wildcard) = without_wildcard(&old.entry.name);
+        let mut entry = old.clone();
+        if is_wildcard {
+            tracing::warn!("the entry `*.{name}` is about {name} and all names below it now");
+            (entry.entry.name, entry.entry.scope) = (name.to_owned(), EntryScope::Suffix);
+        }
+        let views = std::mem::take(&mut entry.entry.views);
+        if views.is_empty() {
+            return self.entries.set(entry);
+        }
+        views.into_iter().try_for_each(|view| {
+            let entry = EntryRequest { views: vec![view], ..entry.entry.clone() };
+            self.entries.set(Entry { entry, ..old.clone() })
         })
+    }
+
+    /// What decides about a name in a view: the entry of the longest name. All are in wire format and lower case.
+    pub(crate) fn entry_about(&self, name: &[u8], view: u8, config: &Config) -> Option<&Entry> {
+        self.entries.about(name, view, config)
     }
 
     /// A record of a name: of this type if it has one.
@@ -180,45 +239,33 @@ impl Table {
         if self.is_empty() {
             return Ok(None);
         }
-        let entry = |name: &[u8], entry: &Entry| RuntimeEntry {
-            name: name.into(),
-            below: entry.entry.scope == EntryScope::Suffix,
-            action: (entry.entry.kind == EntryKind::Block).then(|| action_of(entry.entry.action)),
-            views: config.view_set(&entry.entry.views),
-        };
         let records = self.records.values().flatten().map(|one| record_of(&one.record));
         let records = records.collect::<Result<Vec<_>, _>>()?;
-        let names = self.entries.iter().map(|(name, said)| entry(name, said)).collect();
-        RuntimeNames::new(names, records, config.policy.auto_ptr, seed).map(Some).map_err(wrong)
+        RuntimeNames::new(self.entries.ready(config), records, config.policy.auto_ptr, seed)
+            .map(Some)
+            .map_err(wrong)
     }
 
     /// Every change that leads here from nothing.
     pub(super) fn history(&self) -> impl Iterator<Item = Change> {
-        let entries = self.entries.values().cloned().map(Change::Entry);
+        let entries = self.entries.iter().map(|(_, entry)| Change::Set(entry.clone()));
         entries.chain(self.records.values().flatten().cloned().map(Change::Record))
     }
 
     pub(super) fn entries(&self, page: &Page) -> Result<EntryPage, Refused> {
-        let mut rest = self.entries.range((after(page)?, Bound::Unbounded));
-        let entries: Vec<Entry> =
-            rest.by_ref().take(page.limit).map(|(_, entry)| entry.clone()).collect();
-        let next = rest.next().and_then(|_| entries.last()).map(|last| last.entry.name.clone());
-        Ok(EntryPage { entries, total: self.entry_count(), next })
+        Ok(self.entries.page(after(page)?, page.limit))
     }
 
     pub(super) fn records(&self, page: &Page) -> Result<RecordPage, Refused> {
-        let mut rest = self.records.range((after(page)?, Bound::Unbounded)).peekable();
-        let mut records: Vec<Record> = Vec::new();
-        // The records of a name are not parted, because the next page begins behind a name.
-        let has_room = |records: &[Record], of_name: &[Record]| {
-            records.is_empty() || records.len() + of_name.len() <= page.limit
-        };
-        while let Some((_, of_name)) = rest.next_if(|(_, of_name)| has_room(&records, of_name)) {
-            records.extend_from_slice(of_name);
-        }
-        let next = rest.next().and_then(|_| records.last()).map(|last| last.record.name.clone());
+        let (records, is_last) = whole_names(&self.records, after(page)?, page.limit);
+        let next = records.last().filter(|_| !is_last).map(|last| last.record.name.clone());
         Ok(RecordPage { records, total: self.record_count(), next })
     }
+}
+
+/// Whether a name has a `*` that is not in front: until 0.2.0 it could be said, and nobody asks for such a name.
+fn is_no_rule(name: &str) -> bool {
+    wire_name(name).is_ok() && subtree_name(name).is_err()
 }
 
 fn after(page: &Page) -> Result<Bound<Box<[u8]>>, Refused> {
@@ -226,15 +273,21 @@ fn after(page: &Page) -> Result<Bound<Box<[u8]>>, Refused> {
     Ok(name.map_or(Bound::Unbounded, Bound::Excluded))
 }
 
-fn check(entry: &EntryRequest, config: &Config) -> Result<(), Refused> {
-    wire_name(&entry.name).map_err(wrong)?;
-    let is_known = |name: &String| view_number(name, &config.views).is_some();
-    match entry.views.iter().find(|name| !is_known(name)) {
-        Some(name) => {
-            Err(wrong(format!("there is no view `{name}`; the views are in the configuration")))
-        }
-        None => Ok(()),
+/// What whole names behind `after` have, and whether no name follows. What a name has is not parted, because the next page
+/// begins behind a name.
+pub(super) fn whole_names<T: Clone>(
+    all: &BTreeMap<Box<[u8]>, Vec<T>>,
+    after: Bound<Box<[u8]>>,
+    limit: usize,
+) -> (Vec<T>, bool) {
+    let mut rest = all.range((after, Bound::Unbounded)).peekable();
+    let mut page: Vec<T> = Vec::new();
+    let has_room =
+        |page: &[T], of_name: &[T]| page.is_empty() || page.len() + of_name.len() <= limit;
+    while let Some((_, of_name)) = rest.next_if(|(_, of_name)| has_room(&page, of_name)) {
+        page.extend_from_slice(of_name);
     }
+    (page, rest.next().is_none())
 }
 
 fn number_of(text: &str) -> Result<u16, Refused> {
@@ -244,16 +297,6 @@ fn number_of(text: &str) -> Result<u16, Refused> {
 
 fn is_of(record: &Record, number: Option<u16>) -> bool {
     number.is_none_or(|number| type_number(&record.record.r#type) == Some(number))
-}
-
-fn action_of(action: RuleAction) -> BlockAction {
-    match action {
-        RuleAction::Nxdomain => BlockAction::Nxdomain,
-        RuleAction::Nodata => BlockAction::Nodata,
-        RuleAction::Refused => BlockAction::Refused,
-        RuleAction::Null => BlockAction::Null,
-        RuleAction::Drop => BlockAction::Drop,
-    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ def entry_of_a_view(page, watcher):
     expect(form.locator("summary")).to_have_text("Views: all")
     assert [dig("n9.bulk.test"), dig("n9.bulk.test", SERVER_V6)] == ["NOERROR", "NXDOMAIN"]
     button(row, "Remove").press("Enter")
+    button(page.get_by_role("dialog"), "Lift").press("Enter")
     expect(row).to_have_count(0)
     assert dig("n9.bulk.test", SERVER_V6) == "NOERROR"
 
@@ -76,7 +77,7 @@ def lists(page, watcher):
 def upstreams(page, watcher):
     go(page, "Overview")
     row = page.locator("#upstreams tr", has_text=SECOND)
-    state, weight = row.locator("td").nth(0), row.locator("td").nth(1)
+    state, weight = row.locator("td").nth(0), row.locator("td").nth(2)
     expect(state).to_have_text("● up")
     expect(weight).to_have_text("1")
     button(row, "Weight").press("Enter")

@@ -130,9 +130,21 @@ def names(page):
         expect(entries.locator("tr", has_text=name.split("\\")[0])).to_contain_text("block")
     assert dig("n5.bulk.test") == "NXDOMAIN", "a blocked name is answered"
     assert page.locator(TAGS).count() == 0, "a name became markup"
-    entries.locator("tr", has_text="n5.bulk.test").get_by_role("button", name="Remove").click()
-    expect(entries.locator("tr", has_text="n5.bulk.test")).to_have_count(0)
+    row = entries.locator("tr", has_text="n5.bulk.test")
+    remove = row.get_by_role("button", name="Remove")
+    remove.click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert dig("n5.bulk.test") == "NXDOMAIN", "it is lifted though the answer was no"
+    remove.click()
+    page.get_by_role("dialog").get_by_role("button", name="Lift").click()
+    expect(row).to_have_count(0)
     assert dig("n5.bulk.test") == "NOERROR", "it is still blocked"
+    page.locator(".notice").get_by_role("button", name="Undo").click()
+    expect(row).to_have_count(1)
+    assert dig("n5.bulk.test") == "NXDOMAIN", "the removal is not undone"
+    remove.click()
+    page.get_by_role("dialog").get_by_role("button", name="Lift").click()
+    expect(row).to_have_count(0)
     entries.get_by_label("Name", exact=True).fill("a..b")
     page_watch.expected = "422"
     entries.get_by_role("button", name="Set").click()
@@ -174,8 +186,13 @@ def queries(page):
     row.get_by_role("button", name="Why?").click()
     expect(page.locator("#lookup-result")).to_contain_text("a block list")
     row.get_by_role("button", name="Allow").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert dig("ad1.bulk.test") == "NXDOMAIN", "one slip lifts a block"
+    row.get_by_role("button", name="Allow").click()
+    page.get_by_role("dialog").get_by_role("button", name="Allow").click()
     expect(page.locator(".notice")).to_contain_text("set")
-    assert dig("ad1.bulk.test") != "", "it is asked upstream"
+    page.locator(".notice").get_by_role("button", name="Undo").click()
+    expect(page.locator(".notice")).to_contain_text("removed: ad1.bulk.test allowed in all views")
     log.get_by_label("Name, and below").fill("example")
     log.get_by_label("Lists").select_option("true")
     log.get_by_role("button", name="Search").click()
@@ -309,7 +326,7 @@ def pictures(page):
     page.evaluate("new Promise((go) => setTimeout(go, 1000 * %d))" % int(os.environ.get("PMDNS_DRAW_AFTER", "60")))
     page.set_viewport_size({"width": 1440, "height": 920})
     go(page, "Overview")
-    expect(page.locator("#upstreams tbody tr").first.locator("td").nth(1)).to_have_text("1")
+    expect(page.locator("#upstreams tbody tr").first.locator("td").nth(2)).to_have_text("1")
     draw(page, "console-overview")
     page.emulate_media(color_scheme="dark")
     draw(page, "console-dark")

@@ -171,7 +171,10 @@ fn routes_follow_the_health_of_the_node() {
                     text.contains("\"state\":\"drained\"") && text.contains("\"problems\":[]"),
                     "{text}"
                 );
-                assert!(pmdns.log().contains("asks: drain"), "the log says who asked");
+                assert!(
+                    pmdns.log().contains("call=\"drain\" outcome=\"done\""),
+                    "the log says who asked"
+                );
                 command("resume");
             },
         );

@@ -129,7 +129,9 @@ fn what_is_said_over_the_api_holds_at_once_and_after_a_restart() {
         }
         measure(LISTED);
         assert!(
-            pmdns.log().contains("api: token w from 127.0.0.1 asks: AddEntries"),
+            pmdns.log().contains(
+                "audit by=\"token w from 127.0.0.1\" call=\"block bad.test nxdomain suffix\" outcome=\"done\""
+            ),
             "{}",
             pmdns.log()
         );

@@ -118,7 +118,7 @@ fn a_node_is_drained_and_explained_over_the_api() {
         command(&["purge", "good_x.test"], 0);
         assert!(command(&["load", &file], 0).contains("1 answers loaded, 0 left out"));
         assert_eq!(get("cache?name=good_x.test").1["answers"][0]["name"], "good_x.test");
-        let asks = "token r from 127.0.0.1 asks: CacheDump";
+        let asks = "audit by=\"token r from 127.0.0.1\" call=\"dump\"";
         assert!(pmdns.log().contains(asks), "{}", pmdns.log());
 
         let traced = std::thread::spawn(|| get("trace?count=1&name=good_x.test&seconds=60"));
@@ -143,7 +143,11 @@ fn a_node_is_drained_and_explained_over_the_api() {
         }
         let (_, nothing) = get("trace?name=nobody.test&seconds=1");
         assert_eq!(nothing["packets"], Value::Array(Vec::new()));
-        assert!(pmdns.log().contains("token r from 127.0.0.1 asks: Capture"), "{}", pmdns.log());
+        assert!(
+            pmdns.log().contains("by=\"token r from 127.0.0.1\" call=\"capture"),
+            "{}",
+            pmdns.log()
+        );
         pmdns.stop();
     });
 }
@@ -225,13 +229,24 @@ fn a_list_is_added_and_removed_while_it_runs() {
         sh("ip link set lo up");
         let _stub = Stub::start(STUB_PORT);
         let _server = serve_files(("127.0.0.1", 8443));
-        let text = config("").replace("[control]\n", "[control]\nlists = \"/run/lab/own\"\n");
+        let text = config("").replace(
+            "[control]\n",
+            "[control]\nlists = \"/run/lab/own\"\nlist_networks = [\"127.0.0.0/8\"]\n",
+        );
         let pmdns = Pmdns::start(&text);
         set_up_tap();
         let status = |name: &str| dig(TAP_V4, &format!("{name} A")).status;
         let add = ["list", "add", "ads", "--url", URL, "--address", "127.0.0.1"];
         let said = command(&add, 0);
-        assert!(said.contains("list ads is fetched now"), "{said}");
+        assert!(said.contains("list ads is added") && said.contains("2 names fetched"), "{said}");
+        let probe = ["list", "add", "probe", "--url", "https://lists.test:53/x", "--address"];
+        let said = command(&[&probe[..], &["10.97.0.53"]].concat(), 1);
+        assert!(said.contains("10.97.0.53 is not public"), "{said}");
+        let said = command(&[&probe[..], &["127.0.0.1"]].concat(), 1);
+        assert!(said.contains("no server with a certificate that is trusted"), "{said}");
+        let shown = command(&["list", "show"], 0);
+        assert!(shown.contains("NOT FETCHED 1 times: no server"), "{shown}");
+        command(&["list", "remove", "probe"], 0);
         wait_until("the list is there", || status("ad1.test") == "NXDOMAIN");
         assert_ne!(status("old.test"), "NXDOMAIN", "it begins empty");
         assert!(command(&["refresh", "ads"], 0).contains("nothing new"));

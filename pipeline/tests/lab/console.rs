@@ -24,6 +24,7 @@ const CONFIG: &str = r#"
 socket = "/run/lab/pmdns.sock"
 entries = "/run/lab/entries"
 lists = "/run/lab/own"
+list_networks = ["127.0.0.0/8"]
 
 [cache]
 size = "32MiB"
@@ -146,8 +147,8 @@ fn an_operator_sees_and_changes_an_instance_in_chromium() {
             .unwrap_or_else(|error| panic!("{PYTHON}: {error}; run scripts/install.sh --browser"));
         assert!(status.success(), "the steps ended with {status}\n{}", pmdns.log());
         assert_eq!(dig(TAP_V4, "n1.bulk.test A").status, "NOERROR", "it serves after all that");
-        assert!(pmdns.log().contains("api: token operator from 127.0.0.1 asks: AddEntries"));
-        assert!(pmdns.log().contains("api: token operator from 127.0.0.1 asks: ChangeUpstream"));
+        assert!(pmdns.log().contains("by=\"token operator from 127.0.0.1\" call=\"block"));
+        assert!(pmdns.log().contains("by=\"token operator from 127.0.0.1\" call=\"upstream"));
         pmdns.stop();
     });
 }

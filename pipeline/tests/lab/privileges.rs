@@ -92,7 +92,7 @@ fn audit_12_only_the_group_may_ask_and_nothing_is_written_for_others() {
             command(&["dump", "/run/lab/open/pipe"], 0);
             sh("mkfifo /run/lab/open/other");
             command(&["load", "/run/lab/open/other"], 1);
-            assert!(pmdns.log().contains("control: user 65534"), "who asks is logged");
+            assert!(pmdns.log().contains("audit by=\"user 65534"), "who asks is logged");
             pmdns.stop();
             println!("0660 and a group; dumps with the rights of who asks");
         },

@@ -61,7 +61,7 @@ fn a_subscriber_has_parental_control_from_one_answer_to_the_next() {
         command(&["client", "set", "10.97.0.8", "kids"], 0);
         command(&["client", "set", "fd97:0:0:8::/64", "kids"], 0);
         assert_eq!(passes(), [false, true], "though it is cached");
-        let shown = command(&["client", "show", "fd97:0:0:8::1"], 0);
+        let shown = command(&["client", "show", "fd97:0:0:8::1", "--json"], 0);
         assert!(
             shown.contains("\"prefix\":\"fd97:0:0:8::/64\"") && shown.contains("kids"),
             "{shown}"
@@ -80,7 +80,7 @@ fn a_subscriber_has_parental_control_from_one_answer_to_the_next() {
         command(&["client", "remove", "10.97.0.8"], 0);
         command(&["client", "remove", "fd97:0:0:8::/64"], 0);
         assert_eq!(passes(), [true, true]);
-        let listed = command(&["client", "list"], 0);
+        let listed = command(&["client", "list", "--json"], 0);
         assert!(listed.contains("\"total\":3"), "{listed}");
         file("10.97.0.8 kids\n10.97.0.9\n");
         let refused = command(&["reload"], 2);

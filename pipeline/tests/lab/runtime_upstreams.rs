@@ -100,7 +100,7 @@ fn no_query_is_lost_while_an_upstream_is_drained() {
         assert!(said.contains("as the file says"), "{said}");
         let said = command(&["upstream", "add", "127.0.0.1:5399"], 0);
         assert!(said.contains("until the instance stops"), "{said}");
-        let shown = command(&["upstream", "list"], 0);
+        let shown = command(&["upstream", "list", "--json"], 0);
         assert!(shown.contains("127.0.0.1:5399") && shown.contains("\"drained\":false"), "{shown}");
         // The file has it too by now, so one that is removed comes back as the file says.
         config_file(&format!("{text}[[upstream]]\naddress = \"127.0.0.1:5399\"\n"));
@@ -120,7 +120,7 @@ fn weighed(pmdns: &Pmdns, second_at: &str) -> f64 {
     let before = counts();
     thread::sleep(WHILE);
     let after = counts();
-    let shown = command(&["upstream", "list"], 0);
+    let shown = command(&["upstream", "list", "--json"], 0);
     assert!(shown.contains("\"weight\":3") && shown.contains("\"weight\":1"), "{shown}");
     let said = command(&["config", "--running"], 0);
     assert!(said.contains(&format!("upstream {second_at} weight 3 (user 0)")), "{said}");

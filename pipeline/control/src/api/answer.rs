@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use super::problem::Problem;
+use super::problem::{Problem, Unasked};
 use crate::{Refusal, Reply};
 
 /// How long the main thread may take for what it knows.
@@ -22,7 +22,12 @@ impl IntoResponse for Answer {
         let json = match self.0 {
             Reply::Json(json) => json,
             Reply::Done(done) => serde_json::json!({ "done": done }).to_string(),
-            Reply::Refused(refusal, why) => return Problem::from((refusal, why)).into_response(),
+            Reply::Entries(done) => return Self(Reply::of(&done)).into_response(),
+            Reply::Refused(refusal, why) => {
+                let mut response = Problem::from((refusal, why)).into_response();
+                response.extensions_mut().remove::<Unasked>();
+                return response;
+            }
         };
         ([(CONTENT_TYPE, "application/json")], json).into_response()
     }

@@ -9,7 +9,7 @@ use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY,
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use pmdns_config::Role;
@@ -18,8 +18,10 @@ use super::body::MAX_BODY;
 use super::console;
 use super::host::is_ours;
 use super::limit::{Limit, Rate};
-use super::problem::Problem;
+use super::problem::{Problem, Unasked};
+use super::roles;
 use super::tokens::Tokens;
+use crate::audit::Audit;
 
 /// Wrong tokens that one address may show in a second; twice as many at once.
 const WRONG_TOKENS: Rate = Rate(5);
@@ -131,15 +133,15 @@ impl Guard {
         if !lock(&self.bearers).admit(bearer.name.clone(), now) {
             return Err(too_many("this token"));
         }
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        if !reads && bearer.role != Role::Operate {
-            let method = request.method();
-            self.warn(&format!("token {} from {address} may not {method}", bearer.name), now);
-            let detail =
-                format!("token {} has the role read; changes need the role operate", bearer.name);
+        let by = format!("token {} from {address}", bearer.name);
+        let needed = roles::needed(request);
+        if bearer.role < needed {
+            let (name, role) = (&bearer.name, bearer.role);
+            let detail = format!("token {name} has the role {role}; this needs the role {needed}");
+            Audit::refuse(&by, line_of(request), &detail);
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
-        Ok((By(format!("token {} from {address}", bearer.name)), bearer.role))
+        Ok((By(by), bearer.role))
     }
 
     /// Whether a file of the console may be fetched. It needs no token and is not secret. Over the unix socket there is no
@@ -188,11 +190,17 @@ pub(super) async fn pass(
 ) -> Response {
     let response = match guard.admit(&request, Instant::now()) {
         Ok((by, role)) => {
-            request.extensions_mut().insert(by);
+            let change = (roles::needed(&request) == Role::Operate).then(|| line_of(&request));
+            request.extensions_mut().insert(by.clone());
             request.extensions_mut().insert(role);
             let limited = DefaultBodyLimit::max(MAX_BODY);
             limited.apply(&mut request);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            let unasked = response.extensions_mut().remove::<Unasked>();
+            if let (Some(change), Some(Unasked(why))) = (change, unasked) {
+                Audit::refuse(&by.0, change, &why);
+            }
+            response
         }
         Err(problem) => {
             let is_unknown = problem.status == StatusCode::UNAUTHORIZED.as_u16();
@@ -225,6 +233,11 @@ fn protected(mut response: Response, policy: &'static str) -> Response {
         headers.insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// A request that became no call, for the audit.
+fn line_of(request: &Request) -> String {
+    format!("{} {}", request.method(), request.uri().path())
 }
 
 fn too_many(who: &str) -> Problem {

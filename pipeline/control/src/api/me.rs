@@ -14,17 +14,13 @@ use super::guard::By;
 pub(super) struct Me {
     /// The token or user, as the log names it.
     by: String,
-    /// What it may do: see everything, or change what can be changed too.
-    #[schema(pattern = "^(read|operate)$")]
-    role: &'static str,
+    /// What it may do: see counters, names and clients too, or change what can be changed too.
+    #[schema(pattern = "^(figures|read|operate)$")]
+    role: String,
 }
 
 /// Who asks, and what it may do
 #[utoipa::path(get, path = "/api/v1/me", tag = "instance", responses((status = 200, body = Me), Refusals))]
 pub(super) async fn me(Extension(by): Extension<By>, Extension(role): Extension<Role>) -> Json<Me> {
-    let role = match role {
-        Role::Read => "read",
-        Role::Operate => "operate",
-    };
-    Json(Me { by: by.0, role })
+    Json(Me { by: by.0, role: role.to_string() })
 }

@@ -1,7 +1,7 @@
 //! The HTTP API. `/api/openapi.json` describes it, made from the types that requests and answers have.
 //!
 //! A request passes the check of its Host header, then the limit of its address. Then come its token, the limit of the
-//! token, and the role that its method needs. At last a route makes a [`Call`](crate::Call) of it.
+//! token, and the role that its route needs. At last a route makes a [`Call`](crate::Call) of it.
 
 mod answer;
 mod body;
@@ -16,6 +16,7 @@ mod lists;
 mod me;
 mod node;
 mod problem;
+mod roles;
 mod routes;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,10 @@ pub struct Problem {
     pub detail: String,
 }
 
+/// A request was refused before it became a call, which would have its line of the audit.
+#[derive(Clone, Debug)]
+pub(super) struct Unasked(pub(super) String);
+
 impl Problem {
     /// A problem with this status.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
@@ -53,9 +57,11 @@ impl From<(Refusal, String)> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let why = Unasked(self.detail.clone());
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = (status, body).into_response();
+        response.extensions_mut().insert(why);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {

@@ -14,14 +14,17 @@ use utoipa_axum::routes;
 use super::answer::{Answer, PATIENCE, Refusals, WORK_PATIENCE, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
-use super::{explain, hitters, lists, node, upstreams};
+use super::problem::Problem;
+use super::{explain, hitters, lists, node, roles, upstreams};
 use crate::answers::{
-    ClientAnswer, ClientPage, Configuration, Difference, Done, EntryPage, RecordPage,
+    ClientAnswer, ClientPage, Configuration, Difference, Done, EntriesDone, EntryPage, RecordPage,
     State as RunState, Views,
 };
 use crate::call::MAX_PAGE;
+use crate::entries::EntryView;
 use crate::{
-    Call, ClientChange, Door, EntryRequest, Page, PurgeOrder, RecordChoice, RecordRequest, Reply,
+    Call, ClientChange, Door, EntryChoice, EntryRequest, Page, PurgeOrder, RecordChoice,
+    RecordRequest, Refusal, Reply,
 };
 
 /// The most entries or records of one request.
@@ -75,6 +78,7 @@ pub(super) fn all() -> OpenApiRouter<Door> {
 pub fn description() -> Description {
     let mut description = all().to_openapi();
     open_answers(&mut description);
+    roles::describe(&mut description);
     description
 }
 
@@ -98,7 +102,7 @@ fn open_answers(description: &mut Description) {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewEntries {
-    /// Each replaces what was said of its name before. Either all are taken, or none.
+    /// Each replaces the entry of its name in the same view. Either all are taken, or none.
     #[schema(min_items = 1, max_items = 1000)]
     entries: Vec<EntryRequest>,
 }
@@ -211,31 +215,31 @@ async fn entries(
 /// Block or allow names
 #[utoipa::path(
     post, path = "/api/v1/entries", tag = "names", request_body = NewEntries,
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = EntriesDone), Refusals)
 )]
 async fn add_entries(
     State(door): State<Door>,
     Extension(by): Extension<By>,
     Json(new): Json<NewEntries>,
-) -> Answer {
-    Answer(match bounded(new.entries) {
-        Ok(entries) => door.ask(Call::AddEntries(entries), &by.0, PATIENCE).await,
-        Err(refused) => refused,
-    })
+) -> Result<Answer, Problem> {
+    let entries = bounded(new.entries)?;
+    Ok(Answer(door.ask(Call::AddEntries(entries), &by.0, PATIENCE).await))
 }
 
-/// Forget what was said of a name
+/// Remove the entry of a name in a view, or the one of all views
 #[utoipa::path(
     delete, path = "/api/v1/entries/{name}", tag = "names",
-    params(("name" = String, Path, description = "The name")),
-    responses((status = 200, body = Done), Refusals)
+    params(("name" = String, Path, description = "The name"), EntryView),
+    responses((status = 200, body = EntriesDone), Refusals)
 )]
 async fn remove_entry(
     State(door): State<Door>,
     Extension(by): Extension<By>,
     Part(name): Part,
+    Parameters(EntryView { view }): Parameters<EntryView>,
 ) -> Answer {
-    Answer(door.ask(Call::RemoveEntry(name), &by.0, PATIENCE).await)
+    let choice = EntryChoice { name, view };
+    Answer(door.ask(Call::RemoveEntry(choice), &by.0, PATIENCE).await)
 }
 
 /// Local records of run time
@@ -263,11 +267,9 @@ async fn add_records(
     State(door): State<Door>,
     Extension(by): Extension<By>,
     Json(new): Json<NewRecords>,
-) -> Answer {
-    Answer(match bounded(new.records) {
-        Ok(records) => door.ask(Call::AddRecords(records), &by.0, PATIENCE).await,
-        Err(refused) => refused,
-    })
+) -> Result<Answer, Problem> {
+    let records = bounded(new.records)?;
+    Ok(Answer(door.ask(Call::AddRecords(records), &by.0, PATIENCE).await))
 }
 
 /// Remove local records
@@ -308,11 +310,9 @@ async fn change_clients(
     State(door): State<Door>,
     Extension(by): Extension<By>,
     Json(new): Json<ClientChanges>,
-) -> Answer {
-    Answer(match at_most(new.clients, MAX_CLIENTS) {
-        Ok(changes) => door.ask(Call::ChangeClients(changes), &by.0, PATIENCE).await,
-        Err(refused) => refused,
-    })
+) -> Result<Answer, Problem> {
+    let changes = at_most(new.clients, MAX_CLIENTS)?;
+    Ok(Answer(door.ask(Call::ChangeClients(changes), &by.0, PATIENCE).await))
 }
 
 /// Take a prefix out of the client table
@@ -349,13 +349,16 @@ fn checked(page: Page) -> Result<Page, Reply> {
     }
 }
 
-fn bounded<T>(added: Vec<T>) -> Result<Vec<T>, Reply> {
+fn bounded<T>(added: Vec<T>) -> Result<Vec<T>, Problem> {
     at_most(added, MAX_ADDED)
 }
 
-fn at_most<T>(added: Vec<T>, most: usize) -> Result<Vec<T>, Reply> {
+fn at_most<T>(added: Vec<T>, most: usize) -> Result<Vec<T>, Problem> {
     match (1..=most).contains(&added.len()) {
         true => Ok(added),
-        false => Err(wrong(format!("there are {} of them; allowed: 1 to {most}", added.len()))),
+        false => {
+            let why = format!("there are {} of them; allowed: 1 to {most}", added.len());
+            Err((Refusal::Wrong, why).into())
+        }
     }
 }

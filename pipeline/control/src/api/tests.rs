@@ -19,8 +19,12 @@ fn tokens() -> Tokens {
         let sha256 = Some(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect());
         Token { name: name.into(), role, secret_file: None, sha256 }
     };
-    let both = [token("r", Role::Read, "reader-token"), token("w", Role::Operate, "writer-token")];
-    Tokens::load(&both).unwrap()
+    let all = [
+        token("f", Role::Figures, "figure-token"),
+        token("r", Role::Read, "reader-token"),
+        token("w", Role::Operate, "writer-token"),
+    ];
+    Tokens::load(&all).unwrap()
 }
 
 const LOCAL: Peer = Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -66,6 +70,10 @@ async fn roles_decide_what_a_token_may() {
     let api = api(1000);
     for (method, path, token, body, status) in [
         ("GET", "/api/v1/state", "reader-token", "", 200),
+        ("HEAD", "/api/v1/log", "figure-token", "", 403),
+        ("GET", "/nothing", "figure-token", "", 404),
+        ("DELETE", "/api/v1/entries/a.example?view=kids", "writer-token", "", 200),
+        ("DELETE", "/api/v1/entries/a.example?views=kids", "writer-token", "", 422),
         ("GET", "/api/openapi.json", "reader-token", "", 200),
         ("GET", "/api/v1/state", "wrong-token", "", 401),
         ("GET", "/api/v1/state", "", "", 401),
@@ -152,6 +160,39 @@ async fn roles_decide_what_a_token_may() {
     }
     let who = ask(&api, LOCAL, request("GET", "/api/v1/state", "reader-token", "")).await;
     assert_eq!(who.body["by"], "token r from 127.0.0.1");
+}
+
+#[tokio::test]
+async fn each_route_has_one_role_and_refuses_every_lower_one() {
+    let description = serde_json::to_value(description()).unwrap();
+    let mut described = std::collections::BTreeMap::new();
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let role = operation["x-role"].as_str().unwrap().to_owned();
+            described.insert((method.clone(), path.clone()), role);
+        }
+    }
+    let row = |(method, path, role): (&str, &str, Role)| {
+        ((method.to_owned(), path.to_owned()), role.to_string())
+    };
+    let table: std::collections::BTreeMap<_, _> = roles::table().into_iter().map(row).collect();
+    assert_eq!(described, table, "each route has a row, and each row a route");
+    let api = api(1_000_000);
+    let tokens =
+        [("figures", "figure-token"), ("read", "reader-token"), ("operate", "writer-token")];
+    let rank = |role: &str| tokens.iter().position(|(one, _)| *one == role).unwrap();
+    for ((method, path), needed) in &described {
+        // Whatever is behind the role: these are no values that make sense.
+        let path = path.replace("{address}", "x").replace("{name}", "x").replace("{zone}", "x");
+        for (role, token) in tokens {
+            let request = request(&method.to_uppercase(), &path, token, "");
+            let response = respond(api.clone(), LOCAL, request).await;
+            let is_refused = response.status().as_u16() == 403;
+            assert_eq!(is_refused, rank(role) < rank(needed), "{method} {path} as {role}");
+        }
+        let nobody = respond(api.clone(), LOCAL, request(&method.to_uppercase(), &path, "", ""));
+        assert!(matches!(nobody.await.status().as_u16(), 401 | 429), "{method} {path}");
+    }
 }
 
 #[tokio::test]

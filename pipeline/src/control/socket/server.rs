@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pmdns_control::Reply;
+use pmdns_control::audit::Audit;
+use pmdns_control::{Refusal, Reply};
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -172,29 +173,34 @@ pub(in crate::control) fn may_ask(user: u32, own: u32, has_group: bool) -> bool 
 async fn serve(mut stream: UnixStream, peer: Peer, pass: Pass<u32>, ask: Ask) -> io::Result<()> {
     let (line, file) = hear(&stream).await?;
     pass.waits();
+    let Peer { user, process } = peer;
+    let author = format!("user {user} (process {process})");
     let text = match line.parse::<Request>() {
-        Err(error) => format!("error: {error}\n"),
+        Err(error) => {
+            Audit::refuse(&author, line, &error);
+            format!("error: {error}\n")
+        }
         Ok(request) => {
-            if request.is_logged() {
-                let Peer { user, process } = peer;
-                tracing::info!(
-                    "control: user {user} (process {process}) asks: {}",
-                    line.escape_debug()
-                );
-            }
+            let audit = request.is_logged().then(|| Audit::begin(&author, vec![line]));
             let (answer, answered) = oneshot::channel();
-            let by = format!("user {}", peer.user);
+            let by = format!("user {user}");
             let left = Arc::<AtomicBool>::default();
             let client = Client { answer, file, left: Arc::clone(&left), by };
-            match ask.requests.try_send((request, client)) {
+            let reply = match ask.requests.try_send((request, client)) {
                 Ok(()) => {
                     ask.main.unpark();
-                    // There is no answer if the instance stops meanwhile.
-                    let reply = wait(&stream, answered, &left).await;
-                    reply.map(|reply| reply.to_text()).unwrap_or_default()
+                    wait(&stream, answered, &left).await.ok()
                 }
-                Err(_) => "error: too much is asked at once; try again\n".to_owned(),
+                Err(_) => {
+                    let why = "too much is asked at once; try again".to_owned();
+                    Some(Reply::Refused(Refusal::Busy, why))
+                }
+            };
+            // There is no answer if the instance stops meanwhile, and the audit says that nobody knows.
+            if let (Some(audit), Some(reply)) = (audit, &reply) {
+                audit.end(reply);
             }
+            reply.map(|reply| reply.to_text()).unwrap_or_default()
         }
     };
     pass.reads();

@@ -99,7 +99,7 @@ fn show(
         terminal.draw(|frame| frame.render_widget(&screen, frame.area()))?;
         if event::poll(next.saturating_duration_since(Instant::now()))? {
             match event::read()? {
-                Event::Key(key) if ends(key) => return Ok(()),
+                Event::Key(key) if view.ends(key) => return Ok(()),
                 Event::Key(key) if view.press(key) => screen = view.screen(false),
                 // Anything else may have changed the size: draw again.
                 _ => {}
@@ -155,15 +155,19 @@ impl View {
             KeyCode::Char(' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('s') => self.order = self.order.next(),
             KeyCode::Char('?') => self.has_help = !self.has_help,
+            KeyCode::Esc if self.has_help => self.has_help = false,
             _ => return false,
         }
         true
     }
-}
 
-fn ends(key: KeyEvent) -> bool {
-    let interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-    interrupt || is_press(key, KeyCode::Char('q')) || is_press(key, KeyCode::Esc)
+    /// Whether a key ends all. Esc first closes the help.
+    fn ends(&self, key: KeyEvent) -> bool {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let interrupt = key.code == KeyCode::Char('c') && is_control;
+        let leaves = is_press(key, KeyCode::Esc) && !self.has_help;
+        interrupt || leaves || is_press(key, KeyCode::Char('q'))
+    }
 }
 
 fn is_press(key: KeyEvent, code: KeyCode) -> bool {
@@ -181,6 +185,17 @@ mod tests {
         screen.render(buffer.area, &mut buffer);
         let lines = buffer.content().chunks(140);
         lines.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>() + "\n").collect()
+    }
+
+    #[test]
+    fn esc_closes_the_help_before_it_ends() {
+        let (earlier, later) = fixture::reports();
+        let mut view = View { earlier, later, ..View::default() };
+        let key = |code| KeyEvent::new(code, KeyModifiers::NONE);
+        view.press(key(KeyCode::Char('?')));
+        assert!(!view.ends(key(KeyCode::Esc)) && view.ends(key(KeyCode::Char('q'))));
+        assert!(view.press(key(KeyCode::Esc)) && !view.has_help);
+        assert!(view.ends(key(KeyCode::Esc)) && !view.press(key(KeyCode::Esc)));
     }
 
     #[test]

@@ -42,8 +42,12 @@ fn serve(answers: &'static [&'static str]) -> (Source, JoinHandle<Vec<String>>) 
         host: Host::Name(HOST.into()),
         port: listener.local_addr().unwrap().port(),
     };
-    let source =
-        Source { server, address: Some(Ipv4Addr::LOCALHOST.into()), tls: Arc::new(theirs) };
+    let source = Source {
+        server,
+        address: Some(Ipv4Addr::LOCALHOST.into()),
+        tls: Arc::new(theirs),
+        reach: Reach::Anywhere,
+    };
     let serving = std::thread::spawn(move || {
         let served = answers.iter().map(|answer| {
             let (tcp, _) = listener.accept().unwrap();
@@ -100,7 +104,7 @@ fn answers_that_are_no_list_are_told_with_what_to_change() {
     let told: Vec<String> = run(async {
         let mut told = Vec::new();
         for _ in 0..5 {
-            told.push(fetch(&source, &Version::default()).await.unwrap_err());
+            told.push(fetch(&source, &Version::default()).await.unwrap_err().to_string());
         }
         told
     });
@@ -131,8 +135,18 @@ fn a_server_whose_certificate_nobody_trusts_gets_no_request() {
         .with_no_client_auth();
     let source = Source { tls: Arc::new(tls), ..source };
     let why = run(fetch(&source, &Version::default())).unwrap_err();
+    let FetchError::Unreached(why) = why else { panic!("{why}") };
     assert!(why.starts_with("the handshake of TLS: invalid peer certificate"), "{why}");
     assert!(serving.join().is_err(), "it heard no request");
+}
+
+#[test]
+fn a_server_within_the_network_is_not_even_connected_to() {
+    let (source, _serving) = serve(&[]);
+    let source = Source { reach: Reach::Public(Vec::new()), ..source };
+    let why = run(fetch(&source, &Version::default())).unwrap_err();
+    let expected = "127.0.0.1 is neither public nor in `control.list_networks`";
+    assert_eq!(why, FetchError::Unreached(expected.to_owned()));
 }
 
 /// What comes of one answer, without TLS.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pmdns_config::files::{FileError, read_anchors, zone_from};
-use pmdns_config::{Dnssec, LocalRecord, NameError, wire_name};
+use pmdns_config::{Dnssec, LocalRecord, NameError, subtree_name};
 use pmdns_validator::{Trust, TrustAnchor};
 
 /// The root's keys of 2017 and 2024 (<https://data.iana.org/root-anchors/root-anchors.xml>).
@@ -61,7 +61,7 @@ impl Anchors {
             TrustAnchor::new(&name, rtype, &data).ok_or_else(unusable)
         };
         let anchors = records.into_iter().map(anchor).collect::<Result<Vec<_>, _>>()?;
-        let negative = settings.negative_trust_anchors.iter().map(|name| wire_name(name));
+        let negative = settings.negative_trust_anchors.iter().map(|name| subtree_name(name));
         let negative = negative.collect::<Result<Vec<_>, _>>()?;
         let negative: Vec<&[u8]> = negative.iter().map(|name| &**name).collect();
         Ok(Some(Self(Trust::new(&anchors, &negative))))
@@ -75,6 +75,7 @@ impl Anchors {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_config::wire_name;
     use pmdns_stages::wire::dns::HEADER_LEN;
     use pmdns_validator::{Question, Verdict};
 

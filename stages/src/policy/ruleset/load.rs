@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
 use pmdns_config::narrow::to_u8;
-use pmdns_config::{Absent, BlockAction, Config, ListFormat, ViewSet, wire_name};
+use pmdns_config::{Absent, BlockAction, Config, ListFormat, ViewSet, subtree_name};
 
 use super::{ReadRules, Ruleset, RulesetError};
 use crate::policy::dns64::Dns64;
@@ -234,7 +234,7 @@ fn read_redirects(
         let sources = [(&one.names, &one.file, ONLY), (&one.except, &one.except_file, EXCEPT)];
         for (names, file, value) in sources {
             for name in names {
-                let name = wire_name(name).map_err(RulesetError::Redirect)?;
+                let name = subtree_name(name).map_err(RulesetError::Redirect)?;
                 if !listing.add(&name, value) {
                     return Err(RulesetError::TooMany);
                 }
