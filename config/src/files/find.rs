@@ -63,8 +63,8 @@ pub fn find_in_policy_zone(
         }) else {
             return;
         };
-        let name = [owner, &[0]].concat().into();
-        let found = FoundRule { line: 0, scope, is_important: false, name };
+        let rule = [owner, &[0]].concat().into();
+        let found = FoundRule { line: 0, scope, is_important: false, name: rule };
         // A wildcard stands for the names below its parent only.
         let is_about =
             found.is_about(name) && (scope == Scope::Exact || found.name.len() < name.len());

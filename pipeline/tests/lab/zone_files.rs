@@ -51,10 +51,19 @@ fn what_bind_takes_is_served() {
             Pmdns::start(&format!("{TAP_PORT}{COMMON}{}{streams}{zone}", upstream(nsd::PORT)));
         set_up_tap();
         for (asked, answers) in [
-            ("www A", &["www.corp.example. 77 IN CNAME corp.example.", "corp.example. 77 IN A 192.0.2.1"][..]),
+            (
+                "www A",
+                &["www.corp.example. 77 IN CNAME corp.example.", "corp.example. 77 IN A 192.0.2.1"]
+                    [..],
+            ),
             ("@ MX", &["corp.example. 77 IN MX 10 corp.example."]),
             ("_sip._udp SRV", &["_sip._udp.corp.example. 77 IN SRV 1 2 5060 corp.example."]),
-            ("here LOC", &["here.corp.example. 77 IN LOC 42 21 54.000 N 71 6 18.000 W -24.00m 30m 10000m 10m"]),
+            (
+                "here LOC",
+                &[
+                    "here.corp.example. 77 IN LOC 42 21 54.000 N 71 6 18.000 W -24.00m 30m 10000m 10m",
+                ],
+            ),
             ("api URI", &["api.corp.example. 77 IN URI 10 1 \"https://corp.example/\""]),
             ("net APL", &["net.corp.example. 77 IN APL 1:192.0.2.0/24"]),
             ("h HTTPS", &["h.corp.example. 77 IN HTTPS 1 . alpn=\"f\\\\\\\\oo\\\\,bar,h2\""]),

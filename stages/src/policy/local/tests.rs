@@ -198,7 +198,7 @@ fn names_below_a_dname_record_lead_on() {
     assert_eq!(local.types("tree.lan.", rtype::DNAME), Some(vec![rtype::DNAME]));
     let below = name_of("a.b.tree.lan.");
     let number = local.local.find(&below, &local.filter.candidates(&below), 1).unwrap();
-    let head = local.entries.get(number).unwrap().head();
+    let head = local.entries.get(number.entry).unwrap().head();
     assert!(head.is_template() && head.flags & Head::LEADS_ON != 0);
     assert_eq!(local.ask("tre.lan.", 1).map(|(rcode, _)| rcode), Some(Rcode::NXDOMAIN));
 }

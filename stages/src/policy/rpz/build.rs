@@ -10,7 +10,7 @@ use super::error::RpzError;
 use super::trigger::{Trigger, trigger};
 use super::{NameRules, PolicyZone, Skipped};
 use crate::lpm::Clients;
-use crate::policy::local::{Entries, Node, rule_node};
+use crate::policy::local::{Entries, LocalError, Node, rule_node};
 use crate::policy::names::Listing;
 use crate::policy::zone::{LocalZone, text};
 use crate::wire::dns::rtype;
