@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pmdns_hierarchy::{Message, Name, Record, Rng, Status, World, oracle, rtype};
+use pmdns_hierarchy::{Message, Name, Record, Rng, Status, World, oracle};
 
 use crate::truth::is_of_a_liar;
 

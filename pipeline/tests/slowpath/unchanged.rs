@@ -65,7 +65,7 @@ fn whole(rig: &mut Rig, query: &Query) -> (Vec<u8>, Vec<u32>) {
 
 /// Asks every question of the hierarchy that has an answer, with and without validation and DO.
 fn compare(test: &str, reply: fn(&Asked) -> Message) {
-    let stub = Stub::replying(move |asked| reply(asked).to_bytes());
+    let stub = Stub::replying(move |asked| reply(asked).to_short_bytes());
     let (mut validating, mut plain) = (rig(&stub, Some(test)), rig(&stub, None));
     let questions = WORLD.with(|world| world.questions().to_vec());
     let (mut wrong, mut secure) = (Vec::new(), 0);

@@ -129,8 +129,17 @@ impl Message {
         self.sections.iter().flatten()
     }
 
-    /// As it is sent: names of the question, of owners and in data of RFC 1035's types are compressed, whatever their letters.
+    /// As it is sent, with the names of the question and of owners compressed.
     pub fn to_bytes(&self) -> Vec<u8> {
+        self.written(false)
+    }
+
+    /// As short as it can be sent: names in data of RFC 1035's types are compressed as well, and all whatever their letters.
+    pub fn to_short_bytes(&self) -> Vec<u8> {
+        self.written(true)
+    }
+
+    fn written(&self, is_short: bool) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(512);
         for number in [self.id, self.flags, 1] {
             bytes.extend(number.to_be_bytes());
@@ -139,17 +148,20 @@ impl Message {
             bytes.extend((section.len() as u16).to_be_bytes());
         }
         let mut known = Vec::new();
-        write_name(&mut bytes, &mut known, &self.question.0);
+        write_name(&mut bytes, &mut known, &self.question.0, is_short);
         bytes.extend(self.question.1.to_be_bytes());
         bytes.extend(self.question.2.to_be_bytes());
         for record in self.records() {
-            write_name(&mut bytes, &mut known, &record.owner);
+            write_name(&mut bytes, &mut known, &record.owner, is_short);
             bytes.extend(record.rtype.to_be_bytes());
             bytes.extend(record.class.to_be_bytes());
             bytes.extend(record.ttl.to_be_bytes());
             let data_at = bytes.len() + 2;
             bytes.extend([0; 2]);
-            write_data(&mut bytes, &mut known, record);
+            match is_short {
+                true => write_short_data(&mut bytes, &mut known, record),
+                false => bytes.extend(&record.data),
+            }
             let len = (bytes.len() - data_at) as u16;
             bytes[data_at - 2..data_at].copy_from_slice(&len.to_be_bytes());
         }
@@ -204,10 +216,13 @@ fn expanded(bytes: &[u8], rtype: u16, start: usize, end: usize) -> Option<Vec<u8
 }
 
 /// Writes a name with a pointer to what is `known` of it already.
-fn write_name(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, name: &Name) {
+fn write_name(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, name: &Name, is_short: bool) {
     let mut rest = name.wire();
     while rest.len() > 1 {
-        let is_known = |(suffix, _): &&(Vec<u8>, usize)| suffix.eq_ignore_ascii_case(rest);
+        let is_known = |(suffix, _): &&(Vec<u8>, usize)| match is_short {
+            true => suffix.eq_ignore_ascii_case(rest),
+            false => suffix == rest,
+        };
         if let Some((_, at)) = known.iter().find(is_known) {
             bytes.extend((0xc000 | *at as u16).to_be_bytes());
             return;
@@ -223,7 +238,7 @@ fn write_name(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, name: &Nam
 }
 
 /// Writes a record's data. Names in it are compressed where everybody may do that (RFC 3597 section 4).
-fn write_data(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, record: &Record) {
+fn write_short_data(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, record: &Record) {
     let data = &record.data;
     let (skip, names) = match record.rtype {
         rtype::NS | rtype::CNAME | rtype::PTR | rtype::SOA | rtype::MX => names_in(record.rtype),
@@ -241,7 +256,7 @@ fn write_data(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, record: &R
     let Some(all) = all else { return bytes.extend(data) };
     bytes.extend(&data[..skip]);
     for name in &all {
-        write_name(bytes, known, name);
+        write_name(bytes, known, name, true);
     }
     bytes.extend(&data[names_end..]);
 }
