@@ -152,8 +152,8 @@ fn is_header(text: &str) -> bool {
 }
 
 /// The name of a rule like `||name^`: the name and everything below it. `|name^` is about the name alone, `@@` makes an
-/// exception, `^|` says the same as `^`, and `$important` comes before what is not. A rule with other options is about some requests
-/// only, and no rule for us.
+/// exception, `^|` says the same as `^`, and `$important` comes before what is not. A rule with other options is about some
+/// requests only, and no rule for us.
 fn adblock(text: &str) -> Option<(Scope, bool, &str)> {
     let (is_exception, rule) = match text.strip_prefix("@@") {
         Some(rule) => (true, rule),

@@ -240,7 +240,8 @@ fn what_a_type_cannot_have_is_refused_with_the_text_at_fault() {
         (
             "NULL",
             "x",
-            "data of type NULL has no form of its own; write it as \\# and its length and bytes in hexadecimal digits, as in \\# 2 01ff",
+            "data of type NULL has no form of its own; write it as \\# and its length and bytes in \
+             hexadecimal digits, as in \\# 2 01ff",
         ),
         ("A", "\\# 3 c00002", "a record of type A cannot have this data"),
         ("TYPE65280", "\\# 3 0102", "there are 2 bytes, but the length says 3"),
