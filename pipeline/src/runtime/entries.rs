@@ -56,7 +56,7 @@ fn key_of(entry: &Entry) -> (Option<Box<[u8]>>, Option<&str>) {
 /// Refuses two entries for a name and view in one request: nobody can mean both.
 pub(super) fn check_distinct(entries: &[Entry]) -> Result<(), Refused> {
     let mut keys = HashSet::new();
-    match entries.iter().find(|entry| !keys.insert(key_of(entry))) {
+    match entries.iter().find(|&entry| !keys.insert(key_of(entry))) {
         Some(twice) => Err(wrong(format!(
             "`{}` comes twice in {}; write one entry for it",
             twice.entry.name,

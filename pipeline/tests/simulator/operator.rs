@@ -9,7 +9,7 @@ use pmdns::control::socket::Client;
 use pmdns::rules::RulesPublisher;
 use pmdns::runtime::Runtime;
 use pmdns_config::{Config, ConfigText};
-use pmdns_control::{Call, EntryKind, EntryRequest, EntryScope, RuleAction};
+use pmdns_control::{Call, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction};
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 
@@ -174,7 +174,7 @@ impl Operator {
             };
             let gone = before.difference(&blocked).map(|number| blocks::name(*number));
             for name in gone {
-                self.change(&Call::RemoveEntry(name.to_string()));
+                self.change(&Call::RemoveEntry(EntryChoice { name: name.to_string(), view: None }));
             }
             let new: Vec<EntryRequest> = blocked.difference(&before).map(entry).collect();
             if !new.is_empty() {
