@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes an empty root of a Debian release with debootstrap, with nothing but Rust in it, and runs steps of scripts/test.sh there on a
-# clone of this commit. So an install step that is missing shows. Needs root, and a network for packages.
+# Makes an empty root of a Debian release with debootstrap, with nothing but Rust in it. Runs steps of scripts/test.sh there,
+# on a clone of this commit. So an install step that is missing shows. Needs root, and a network for packages.
 # usage: scripts/empty-root.sh RELEASE [STEP...]      RELEASE: bookworm, trixie
 # The root is below PMDNS_ROOT_FOLDER (/var/tmp), takes some 20 GB, and goes when this ends.
 set -euo pipefail

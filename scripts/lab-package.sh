@@ -12,7 +12,8 @@ if [[ -z ${PMDNS_LAB_INSIDE-} ]]; then
 fi
 
 # What systemd would do to the machine's kernel rather than to the copy of its files.
-MASKED=(systemd-binfmt systemd-modules-load systemd-remount-fs systemd-sysctl systemd-udev-trigger systemd-udevd systemd-random-seed)
+MASKED=(systemd-binfmt systemd-modules-load systemd-remount-fs systemd-sysctl systemd-udev-trigger
+    systemd-udevd systemd-random-seed)
 # The rating of the unit: 0 is the best, 10 the worst (systemd-analyze(1)).
 WORST_RATING=26
 
@@ -103,7 +104,8 @@ wait_for "no answer on the TAP interface" serves
 inside journalctl --no-pager -u pmdns -p info -n 200 | grep -q 'ready$' || fail "the journal does not have its log"
 inside setpriv --reuid pmdns --regid pmdns --init-groups pmdns stats --json > "$folder/stats" || fail "its user may not ask it"
 for privilege in seccomp landlock; do
-    [[ $(jq ".privileges.$privilege" "$folder/stats") == true ]] || fail "no $privilege under the unit: $(jq .privileges "$folder/stats")"
+    [[ $(jq ".privileges.$privilege" "$folder/stats") == true ]] ||
+        fail "no $privilege under the unit: $(jq .privileges "$folder/stats")"
 done
 inside systemctl reload pmdns || fail "reload failed"
 say "serves as its user, with a filter of its own below that of the unit"
@@ -112,7 +114,11 @@ say "serves as its user, with a filter of its own below that of the unit"
 for _ in $(seq 6); do
     before=$(main_process)
     inside kill -ABRT "$before"
-    again() { local now; now=$(main_process); [[ $now != 0 && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]; }
+    again() {
+        local now
+        now=$(main_process)
+        [[ $now != 0 && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]
+    }
     wait_for "it is not started again after a crash" again
 done
 wait_for "no answer after six crashes" serves
@@ -133,7 +139,8 @@ inside dpkg -i /old.deb > /dev/null 2>&1 || fail "there is no way back"
 grep -q 'changed by the operator' "$root/etc/pmdns/pmdns.toml" || fail "the upgrade replaced the configuration"
 [[ $(main_process) != "$before" ]] || fail "the other program does not serve"
 wait_for "no answer after the upgrade" serves
-[[ $(inside stat -c %U:%G:%a /etc/pmdns/pmdns.toml) == root:pmdns:640 ]] || fail "the upgrade changed who may read the configuration"
+[[ $(inside stat -c %U:%G:%a /etc/pmdns/pmdns.toml) == root:pmdns:640 ]] ||
+    fail "the upgrade changed who may read the configuration"
 say "upgraded, with the operator's configuration"
 
 inside dpkg -r pmdns > /dev/null 2>&1

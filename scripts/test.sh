@@ -6,8 +6,8 @@
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # alerting validation labs console api pci
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
-# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), soak (hours), sanitizers, empty-root (every step in an
-# empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names fewer).
+# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), soak (hours), sanitizers, empty-root (every
+# step in an empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names fewer).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,8 @@ formatting() {
 
 scripts() {
     if command -v shellcheck > /dev/null; then
-        shellcheck -x scripts/*.sh scripts/compare/*.sh scripts/package/post* scripts/package/vfio-group scripts/package/*.sh pipeline/tests/vm/*.sh bench/fuzz/*.sh .ci/run
+        shellcheck -x scripts/*.sh scripts/compare/*.sh scripts/package/{post*,vfio-group,*.sh} \
+            pipeline/tests/vm/*.sh bench/fuzz/*.sh .ci/run
     else
         echo "shellcheck is not installed"
     fi
@@ -77,7 +78,8 @@ labs() {
     # Zone files beside named-checkzone.
     cargo test --profile checked -p pmdns-config --test zones -- --ignored
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
-    as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: --skip console:: --skip api_schema:: --skip soak::
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: \
+        --skip console:: --skip api_schema:: --skip soak::
 }
 
 # Memory that stands still. PMDNS_SOAK_SECONDS=900 makes it shorter, and leaves out heavy hitters, which take an hour to fill.

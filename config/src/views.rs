@@ -115,7 +115,8 @@ impl Config {
 
     /// The scope of each view: the first view that upstreams answer alike. That one has the same group, forward zones, policy
     /// zones, prefixes of DNS64 and tables about rebinding. Views of one scope share cached answers. What else they differ in is
-    /// in the rules' verdict that a cached answer bears. After a reload it is another view at times ([`following`](Self::following)).
+    /// in the rules' verdict that a cached answer bears. After a reload it is another view at times
+    /// ([`following`](Self::following)).
     pub fn scopes(&self) -> Vec<u8> {
         if self.scopes.is_empty() { self.alike_upstream() } else { self.scopes.clone() }
     }

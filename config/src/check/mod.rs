@@ -38,12 +38,14 @@ use crate::problem::Problem;
 use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, Prefetch, RateLimit};
 
 /// DPDK would take them for one, and print its manual.
-const SEVERAL_ARGUMENTS: &str = "has several arguments in one text; write each as a text of its own, as in [\"--no-huge\", \"-m\", \"256\"]";
+const SEVERAL_ARGUMENTS: &str = "has several arguments in one text; write each as a \
+    text of its own, as in [\"--no-huge\", \"-m\", \"256\"]";
 /// Such a process has no memory and no devices of its own.
 const SECONDARY_PROCESS: &str =
     "asks for a secondary process of DPDK, which serves nothing by itself; leave --proc-type out";
 /// DPDK takes one or the other.
-const NO_HUGE_IN_MEMORY: &str = "has --no-huge and --in-memory, which DPDK refuses together; without hugepages write --no-shconf instead of --in-memory";
+const NO_HUGE_IN_MEMORY: &str = "has --no-huge and --in-memory, which DPDK refuses together; \
+    without hugepages write --no-shconf instead of --in-memory";
 
 /// Notes the rules of some tables that are broken.
 type Rules = fn(&Config, &mut Mistakes);

@@ -245,7 +245,8 @@ fn details_of_servers_and_pointers_are_taken_over() {
 
 #[test]
 fn zones_whose_names_are_alike_have_groups_of_their_own() {
-    let text = "forward-zone:\n name: a.example\n forward-addr: 192.0.2.1\nforward-zone:\n name: a-example\n forward-addr: 192.0.2.2\n";
+    let text = "forward-zone:\n name: a.example\n forward-addr: 192.0.2.1\n\
+                forward-zone:\n name: a-example\n forward-addr: 192.0.2.2\n";
     let (_, config) = loaded(text, Format::Unbound);
     assert_eq!(config.forwards.len(), 2);
     assert_ne!(config.forwards[0].group, config.forwards[1].group);
@@ -285,9 +286,11 @@ fn each_server_of_named_has_its_own_port_key_and_name() {
                 tls local { cert-file \"/c.pem\"; key-file \"/k.pem\"; };\n\
                 http local { endpoints { \"/dns-query\"; \"/second\"; }; };\n\
                 key k { algorithm hmac-sha256; secret \"c2VjcmV0c2VjcmV0c2VjcmV0\"; };\n\
-                options { forwarders { 192.0.2.1 port 8853 tls quad9; 192.0.2.2; }; forward only; response-policy { zone r.example; };\n\
+                options { forwarders { 192.0.2.1 port 8853 tls quad9; 192.0.2.2; }; forward only;\n\
+                response-policy { zone r.example; };\n\
                 listen-on port 443 tls local http local { 192.0.2.53; }; };\n\
-                zone r.example { type secondary; file \"/r\"; primaries port 5353 { 192.0.2.3 key k; 192.0.2.4 key k; 192.0.2.5; }; };\n";
+                zone r.example { type secondary; file \"/r\";\n\
+                primaries port 5353 { 192.0.2.3 key k; 192.0.2.4 key k; 192.0.2.5; }; };\n";
     let (made, config) = loaded(text, Format::Named);
     assert_eq!(config.upstreams[0].address.to_string(), "tls://192.0.2.1:8853");
     assert!(

@@ -13,10 +13,14 @@ export function clientsPage() {
   return { read: async () => { for (const read of reads) await read(); } };
 }
 
+/** The client table has the clients of views without prefixes of their own; those in no view have the default one. */
+const clientsOf = ({ name, clients }) =>
+  clients.join(", ") || (name === "default" ? "all that are in no other view" : "those of the client table");
+
 function views() {
   const all = new Table([
     { title: "view", name: true, of: (one) => one.name },
-    { title: "clients", name: true, of: (one) => one.clients.join(", ") || (one.name === "default" ? "all that are in no other view" : "those of the client table") },
+    { title: "clients", name: true, of: clientsOf },
     { title: "upstreams", of: (one) => one.group },
     { title: "queries/s", right: true, of: (one) => String((one.queries_per_second ?? "as [ratelimit]") || "no limit") },
     { title: "lists", name: true, of: (one) => (one.lists ?? []).join(", ") },

@@ -43,7 +43,8 @@ function takingBack(route, take) {
 const entryPath = ({ name, views }) => `/api/v1/entries/${encodeURIComponent(name)}${parameters({ view: views?.[0] })}`;
 
 /** The entries as a request has them. */
-const asked = (entries) => entries.map(({ name, kind, scope, action, views }) => ({ name, kind, scope, action, views: views ?? [] }));
+const asked = (entries) =>
+    entries.map(({ name, kind, scope, action, views }) => ({ name, kind, scope, action, views: views ?? [] }));
 
 /** The entries of a request, one for each view. `*.x` is `x` and what is below. */
 const ofEachView = (entry) => (entry.views.length === 0 ? [entry] : entry.views.map((view) => ({ ...entry, views: [view] })));

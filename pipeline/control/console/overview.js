@@ -6,7 +6,8 @@ import { bytes, count, countOrDot, micros, percent, perSecond } from "./format.j
 import { Table } from "./tables.js";
 import { Upstreams } from "./upstreams.js";
 
-const TILES = ["queries", "hit ratio", "hit p99", "miss p99", "dropped", "SERVFAIL", "upstream failures", "frames in use", "cached answers"];
+const TILES = ["queries", "hit ratio", "hit p99", "miss p99", "dropped", "SERVFAIL",
+    "upstream failures", "frames in use", "cached answers"];
 const sum = (values) => values.reduce((all, one) => all + one, 0);
 
 /** What a part of a bar means. */

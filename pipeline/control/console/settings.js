@@ -49,7 +49,8 @@ function differences() {
     keys.update(difference.keys);
     write(keys.empty, error ? "" : "Every key in use is as in the file.");
     changes.update(difference.changes ?? []);
-    write(names, `Names blocked or allowed at run time: ${entries}. Local records: ${records}. Clients: ${clients}. Limits: ${limits}.`);
+    const kept = `Local records: ${records}. Clients: ${clients}. Limits: ${limits}.`;
+    write(names, `Names blocked or allowed at run time: ${entries}. ${kept}`);
     fill(trouble, error ? `✕ ${error}` : "");
   };
 }

@@ -15,7 +15,6 @@ use std::time::{Instant, SystemTime};
 
 use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
 use pmdns_control::{Refusal, Reply};
-use pmdns_stages::policy::Digest;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
@@ -29,8 +28,8 @@ use crate::rules::{BuildError, RulesPublisher};
 use crate::runtime::Runtime;
 use crate::streams::may_ask;
 use news::News;
-pub use reading::Written;
 use reading::{Fresh, Read, Source, read, restart_for};
+pub use reading::{Written, describe};
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
@@ -418,37 +417,6 @@ impl Reloader {
     fn tell(&mut self, text: &str) {
         self.askers.drain(..).for_each(|client| client.answer(text));
     }
-}
-
-/// Describes rules in one line.
-pub fn describe(digest: &Digest) -> String {
-    let Digest {
-        local_names,
-        policy_names,
-        skipped_rules,
-        blocked_names,
-        bytes,
-        lists: _,
-        warnings,
-    } = digest;
-    let mut text = format!(
-        "{local_names} local names (special-use and reverse names included), \
-         {policy_names} names in policy zones, {blocked_names} blocked names \
-         in {:.1} MiB",
-        *bytes as f64 / f64::from(1 << 20)
-    );
-    if *skipped_rules > 0 {
-        text += &format!(", {skipped_rules} rules of policy zones left out");
-    }
-    match warnings.as_slice() {
-        [] => {}
-        [only] => text += &format!("; warning: {only}"),
-        [first, ..] => {
-            text +=
-                &format!("; {} warnings, which the log has, the first: {first}", warnings.len());
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -96,7 +96,8 @@ fn a_journal_of_0_2_0_is_read_and_means_what_it_meant() {
     let line = |json: &str| format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
     let said = |name: &str, kind: &str, views: &str| {
         line(&format!(
-            "{{\"entry\":{{\"name\":\"{name}\",\"kind\":\"{kind}\",\"scope\":\"exact\",\"action\":\"nxdomain\"{views},\"by\":\"user 0\",\"since\":1}}}}"
+            "{{\"entry\":{{\"name\":\"{name}\",\"kind\":\"{kind}\",\"scope\":\"exact\",\
+             \"action\":\"nxdomain\"{views},\"by\":\"user 0\",\"since\":1}}}}"
         ))
     };
     let text = [

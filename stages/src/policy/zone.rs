@@ -11,25 +11,20 @@
 //! The owner of the first records of an answer is a pointer to the question, which fits wildcards as well. CNAME
 //! records are followed as far as the local records lead; from there on the slow path resolves the name.
 
+mod reply;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use pmdns_config::LocalRecord;
-use pmdns_config::narrow::to_u8;
 
 use super::local::LocalError;
-use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
-use crate::wire::edns::OPT_LEN;
-use crate::wire::name::{MAX_NAME, length, suffixes};
+use crate::wire::dns::{Rcode, rtype};
+use crate::wire::name::{length, suffixes};
+pub(super) use reply::Reply;
+use reply::{QUESTION, RecordSet};
 
 /// CNAME records in one answer.
 pub(super) const MAX_CNAMES: usize = 8;
-
-/// What records and everything else around them but EDNS options can take of an answer over a stream. Clients over UDP get
-/// TC=1 where it is too much for them.
-const MAX_RECORD_BYTES: usize = u16::MAX as usize - 1024;
-
-/// A compression pointer to the question (RFC 1035 section 4.1.4).
-const QUESTION: [u8; 2] = [0xc0, to_u8(HEADER_LEN)];
 
 /// Types that may stand beside a CNAME record, in the order of their numbers: KEY (RFC 3007 section 3), RRSIG and NSEC
 /// (RFC 4034 sections 3 and 4). Every CNAME record of a signed zone has the latter two.
@@ -37,14 +32,6 @@ const BESIDE_CNAME: [u16; 3] = [25, 46, 47];
 
 /// The label of a wildcard (RFC 4592 section 2.1.1).
 const ASTERISK: &[u8] = b"\x01*";
-
-/// How long clients keep a denial by a rule, or that a name without a zone has no such record, in seconds. So a name that is
-/// allowed again is there a minute later.
-const DENIAL_TTL: u32 = 60;
-/// Serial number, refresh, retry, expire and minimum of the SOA record that says so, as in RFC 6303 section 3.
-const DENIAL_TIMERS: [u32; 5] = [1, 3600, 1200, 604_800, DENIAL_TTL];
-/// Who answers for such a record: `nobody.invalid.`, as in RFC 6303 section 3.
-const NOBODY: &[u8] = b"\x06nobody\x07invalid\0";
 
 /// The MINIMUM field is the last of an SOA record's data (RFC 1035 section 3.3.13).
 const MINIMUM: usize = 4;
@@ -79,20 +66,6 @@ pub(super) enum Keeper<'n> {
     ZoneAbove(&'n [u8]),
     /// A zone of others.
     Above,
-}
-
-/// The answer to a query.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) rcode: Rcode,
-    /// The wire image of the answer and then the authority section.
-    pub(super) bytes: Vec<u8>,
-    /// Records in the answer section.
-    pub(super) answers: u16,
-    /// Records in the authority section.
-    pub(super) authorities: u16,
-    /// Whether its last alias leads to a name that is not ours, which is to be resolved.
-    pub(super) leads_on: bool,
 }
 
 impl<'r> LocalZone<'r> {
@@ -370,88 +343,6 @@ impl<'r> LocalZone<'r> {
     /// Whether an owner has records of a type.
     pub(super) fn has(&self, owner: &[u8], rtype: u16) -> bool {
         self.sets(owner).iter().any(|set| set.rtype == rtype)
-    }
-}
-
-/// The records of one name and type.
-#[derive(Clone)]
-struct RecordSet<'r> {
-    rtype: u16,
-    ttl: u32,
-    data: Vec<&'r [u8]>,
-}
-
-impl<'r> RecordSet<'r> {
-    fn add(&mut self, record: &'r LocalRecord) {
-        // RFC 2181 section 5.2: the records of a set have one TTL; section 5: and are different.
-        self.ttl = self.ttl.min(record.ttl);
-        if !self.data.contains(&&*record.data) {
-            self.data.push(&record.data);
-        }
-    }
-}
-
-impl Reply {
-    /// No records, and nothing wrong with that.
-    pub(super) fn empty() -> Self {
-        Self {
-            rcode: Rcode::NOERROR,
-            bytes: Vec::new(),
-            answers: 0,
-            authorities: 0,
-            leads_on: false,
-        }
-    }
-
-    /// One record of the name that is asked for.
-    pub(super) fn of(rtype: u16, ttl: u32, data: &[u8]) -> Self {
-        Self::of_all(rtype, ttl, vec![data])
-    }
-
-    /// A record of the name that is asked for with each of these data.
-    pub(super) fn of_all(rtype: u16, ttl: u32, data: Vec<&[u8]>) -> Self {
-        let mut reply = Self::empty();
-        reply.answers = reply.put(&QUESTION, &RecordSet { rtype, ttl, data });
-        reply
-    }
-
-    /// That a name does not exist, or has no such records, and for how many seconds that holds. No zone of anybody says so, so the
-    /// SOA record (RFC 2308 section 5) is that of the name that is asked for.
-    pub(super) fn denial(rcode: Rcode) -> Self {
-        let timers = DENIAL_TIMERS.map(u32::to_be_bytes).concat();
-        let data = [&QUESTION[..], NOBODY, &timers[..]].concat();
-        let mut reply = Self { rcode, ..Self::empty() };
-        let soa = RecordSet { rtype: rtype::SOA, ttl: DENIAL_TTL, data: vec![&data[..]] };
-        reply.authorities = reply.put(&QUESTION, &soa);
-        reply
-    }
-
-    /// Adds records of this owner, and says how many.
-    fn put(&mut self, owner: &[u8], set: &RecordSet<'_>) -> u16 {
-        for data in &set.data {
-            self.bytes.extend_from_slice(owner);
-            self.bytes.extend(set.rtype.to_be_bytes());
-            self.bytes.extend(CLASS_IN.to_be_bytes());
-            self.bytes.extend(set.ttl.to_be_bytes());
-            // What is longer than that is refused as a whole.
-            let data_len = u16::try_from(data.len()).unwrap_or(u16::MAX);
-            self.bytes.extend(data_len.to_be_bytes());
-            self.bytes.extend_from_slice(data);
-        }
-        u16::try_from(set.data.len()).unwrap_or(u16::MAX)
-    }
-
-    /// The reply, if it fits an answer. Then its lengths and counts fit their fields too.
-    fn checked(self, owner: &[u8], rtype: u16) -> Result<Self, LocalError> {
-        // A wildcard answers for names of any length.
-        let is_wildcard = LocalZone::above_wildcard(owner).is_some();
-        let name_len = if is_wildcard { MAX_NAME } else { owner.len() };
-        let room = MAX_RECORD_BYTES - HEADER_LEN - question_len(to_u8(name_len)) - OPT_LEN;
-        if self.bytes.len() > room {
-            let bytes = self.bytes.len();
-            return Err(LocalError::TooLong { name: text(owner), rtype, bytes, room });
-        }
-        Ok(self)
     }
 }
 

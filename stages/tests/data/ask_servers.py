@@ -13,13 +13,23 @@ import time
 
 PORT = 25400
 CONFIGS = {
-    "named": (["named", "-g", "-c"], "options {{ directory \"{folder}\"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; "
-              "pid-file none; session-keyfile none; forwarders {{ 127.0.0.1 port {upstream}; }}; forward only; dnssec-validation no; }};\ncontrols {{ }};\n"),
-    "unbound": (["unbound", "-d", "-c"], "server:\n interface: 127.0.0.1\n port: {port}\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n pidfile: \"\"\n"
-                " use-syslog: no\n module-config: \"iterator\"\n do-not-query-localhost: no\n local-zone: \"test.\" nodefault\nremote-control:\n control-enable: no\n"
-                "forward-zone:\n name: \".\"\n forward-addr: 127.0.0.1@{upstream}\n"),
-    "dnsdist": (["dnsdist", "--supervised", "-C"], "setLocal(\"127.0.0.1:{port}\")\nnewServer({{address=\"127.0.0.1:{upstream}\", checkInterval=3600}})\n"
-                "setSecurityPollSuffix(\"\")\n"),
+    "named": (
+        ["named", "-g", "-c"],
+        "options {{ directory \"{folder}\"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};\n"
+        " pid-file none; session-keyfile none; forwarders {{ 127.0.0.1 port {upstream}; }}; forward only;\n"
+        " dnssec-validation no; }};\ncontrols {{ }};\n",
+    ),
+    "unbound": (
+        ["unbound", "-d", "-c"],
+        "server:\n interface: 127.0.0.1\n port: {port}\n do-daemonize: no\n username: \"\"\n chroot: \"\"\n pidfile: \"\"\n"
+        " use-syslog: no\n module-config: \"iterator\"\n do-not-query-localhost: no\n local-zone: \"test.\" nodefault\n"
+        "remote-control:\n control-enable: no\nforward-zone:\n name: \".\"\n forward-addr: 127.0.0.1@{upstream}\n",
+    ),
+    "dnsdist": (
+        ["dnsdist", "--supervised", "-C"],
+        "setLocal(\"127.0.0.1:{port}\")\nnewServer({{address=\"127.0.0.1:{upstream}\", checkInterval=3600}})\n"
+        "setSecurityPollSuffix(\"\")\n",
+    ),
 }
 
 

@@ -15,7 +15,8 @@ use crate::prefix::Prefix;
 /// The TTL of an answer that a rule makes.
 const SPOOF_TTL: u32 = 60;
 /// Why the name of another answer is NXDOMAIN.
-const OTHER_ANSWER: &str = "these names are NXDOMAIN; for another answer write them into a file of `[[blocklist]]` with the `action` that this is";
+const OTHER_ANSWER: &str = "these names are NXDOMAIN; for another answer write them \
+    into a file of `[[blocklist]]` with the `action` that this is";
 /// Actions behind which no other rule is asked, and those that a table may stand for.
 const DECIDING: [&str; 8] = [
     "PoolAction",

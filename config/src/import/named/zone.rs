@@ -141,7 +141,8 @@ impl<'s> Zones<'_, 's> {
         let is_special = special::zone_of(name).is_some();
         match difference {
             Difference::Wider => {
-                let why = "`allow-query` hides it from clients that may ask here, so it is not served; its names are asked upstream";
+                let why = "`allow-query` hides it from clients that may ask here, so it is not \
+                           served; its names are asked upstream";
                 return forwarder.draft.decisive(&origin, why);
             }
             Difference::Narrower if !is_special => {

@@ -52,7 +52,8 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Forwards {
             let name = key_of(clause.last("name").unwrap_or_default());
             let is_open = |zone: &str| unblocks || is_at_or_above(&open, &name, zone);
             if special::zone_of(&name).is_some_and(|zone| !is_open(&zone)) {
-                let why = "Unbound answers these names itself (`local-zone` with `nodefault` says otherwise), so these servers are not asked";
+                let why = "Unbound answers these names itself (`local-zone` with `nodefault` says \
+                           otherwise), so these servers are not asked";
                 forwarder.draft.unmapped(&clause.origin, why);
                 clause.settings.iter().for_each(|one| forwarder.draft.read(&one.origin));
                 continue;
@@ -156,7 +157,8 @@ fn upstream(
     match name.filter(|name| is_encrypted && !name.is_empty()) {
         Some(name) => keys.push(("name", Value::from(name))),
         None if is_encrypted => {
-            let why = "Unbound does not check the certificate without a `#name`; here it has to be valid for the address, or for `upstream.name`";
+            let why = "Unbound does not check the certificate without a `#name`; here it has to be \
+                       valid for the address, or for `upstream.name`";
             forwarder.draft.unmapped(&one.origin, why);
         }
         None => {}

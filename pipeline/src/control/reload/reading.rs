@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pmdns_config::files::read_clients;
 use pmdns_config::{Config, ConfigText, FixedKeys, Prefix, WrittenConfig};
+use pmdns_stages::policy::Digest;
 use pmdns_streams::tls::Certificate;
 
 use super::ReloadError;
@@ -129,4 +130,35 @@ pub(super) fn restart_for(changed: &[String]) -> String {
         (false, 0) => format!("; restart for {}", shown.join(", ")),
         (false, more) => format!("; restart for {} and {more} more", shown.join(", ")),
     }
+}
+
+/// Describes rules in one line.
+pub fn describe(digest: &Digest) -> String {
+    let Digest {
+        local_names,
+        policy_names,
+        skipped_rules,
+        blocked_names,
+        bytes,
+        lists: _,
+        warnings,
+    } = digest;
+    let mut text = format!(
+        "{local_names} local names (special-use and reverse names included), \
+         {policy_names} names in policy zones, {blocked_names} blocked names \
+         in {:.1} MiB",
+        *bytes as f64 / f64::from(1 << 20)
+    );
+    if *skipped_rules > 0 {
+        text += &format!(", {skipped_rules} rules of policy zones left out");
+    }
+    match warnings.as_slice() {
+        [] => {}
+        [only] => text += &format!("; warning: {only}"),
+        [first, ..] => {
+            text +=
+                &format!("; {} warnings, which the log has, the first: {first}", warnings.len());
+        }
+    }
+    text
 }

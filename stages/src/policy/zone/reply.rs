@@ -1,0 +1,121 @@
+//! An answer of local records: its records in the wire format, and whether it fits.
+
+use pmdns_config::LocalRecord;
+use pmdns_config::narrow::to_u8;
+
+use super::{LocalZone, text};
+use crate::policy::local::LocalError;
+use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
+use crate::wire::edns::OPT_LEN;
+use crate::wire::name::MAX_NAME;
+
+/// What records and everything else around them but EDNS options can take of an answer over a stream. Clients over UDP get
+/// TC=1 where it is too much for them.
+const MAX_RECORD_BYTES: usize = u16::MAX as usize - 1024;
+
+/// A compression pointer to the question (RFC 1035 section 4.1.4).
+pub(super) const QUESTION: [u8; 2] = [0xc0, to_u8(HEADER_LEN)];
+
+/// How long clients keep a denial by a rule, or that a name without a zone has no such record, in seconds. So a name that is
+/// allowed again is there a minute later.
+const DENIAL_TTL: u32 = 60;
+/// Serial number, refresh, retry, expire and minimum of the SOA record that says so, as in RFC 6303 section 3.
+const DENIAL_TIMERS: [u32; 5] = [1, 3600, 1200, 604_800, DENIAL_TTL];
+/// Who answers for such a record: `nobody.invalid.`, as in RFC 6303 section 3.
+const NOBODY: &[u8] = b"\x06nobody\x07invalid\0";
+
+/// The answer to a query.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) rcode: Rcode,
+    /// The wire image of the answer and then the authority section.
+    pub(crate) bytes: Vec<u8>,
+    /// Records in the answer section.
+    pub(crate) answers: u16,
+    /// Records in the authority section.
+    pub(crate) authorities: u16,
+    /// Whether its last alias leads to a name that is not ours, which is to be resolved.
+    pub(crate) leads_on: bool,
+}
+
+/// The records of one name and type.
+#[derive(Clone)]
+pub(super) struct RecordSet<'r> {
+    pub(super) rtype: u16,
+    pub(super) ttl: u32,
+    pub(super) data: Vec<&'r [u8]>,
+}
+
+impl<'r> RecordSet<'r> {
+    pub(super) fn add(&mut self, record: &'r LocalRecord) {
+        // RFC 2181 section 5.2: the records of a set have one TTL; section 5: and are different.
+        self.ttl = self.ttl.min(record.ttl);
+        if !self.data.contains(&&*record.data) {
+            self.data.push(&record.data);
+        }
+    }
+}
+
+impl Reply {
+    /// No records, and nothing wrong with that.
+    pub(crate) fn empty() -> Self {
+        Self {
+            rcode: Rcode::NOERROR,
+            bytes: Vec::new(),
+            answers: 0,
+            authorities: 0,
+            leads_on: false,
+        }
+    }
+
+    /// One record of the name that is asked for.
+    pub(crate) fn of(rtype: u16, ttl: u32, data: &[u8]) -> Self {
+        Self::of_all(rtype, ttl, vec![data])
+    }
+
+    /// A record of the name that is asked for with each of these data.
+    pub(crate) fn of_all(rtype: u16, ttl: u32, data: Vec<&[u8]>) -> Self {
+        let mut reply = Self::empty();
+        reply.answers = reply.put(&QUESTION, &RecordSet { rtype, ttl, data });
+        reply
+    }
+
+    /// That a name does not exist, or has no such records, and for how many seconds that holds. No zone of anybody says so, so the
+    /// SOA record (RFC 2308 section 5) is that of the name that is asked for.
+    pub(crate) fn denial(rcode: Rcode) -> Self {
+        let timers = DENIAL_TIMERS.map(u32::to_be_bytes).concat();
+        let data = [&QUESTION[..], NOBODY, &timers[..]].concat();
+        let mut reply = Self { rcode, ..Self::empty() };
+        let soa = RecordSet { rtype: rtype::SOA, ttl: DENIAL_TTL, data: vec![&data[..]] };
+        reply.authorities = reply.put(&QUESTION, &soa);
+        reply
+    }
+
+    /// Adds records of this owner, and says how many.
+    pub(super) fn put(&mut self, owner: &[u8], set: &RecordSet<'_>) -> u16 {
+        for data in &set.data {
+            self.bytes.extend_from_slice(owner);
+            self.bytes.extend(set.rtype.to_be_bytes());
+            self.bytes.extend(CLASS_IN.to_be_bytes());
+            self.bytes.extend(set.ttl.to_be_bytes());
+            // What is longer than that is refused as a whole.
+            let data_len = u16::try_from(data.len()).unwrap_or(u16::MAX);
+            self.bytes.extend(data_len.to_be_bytes());
+            self.bytes.extend_from_slice(data);
+        }
+        u16::try_from(set.data.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The reply, if it fits an answer. Then its lengths and counts fit their fields too.
+    pub(super) fn checked(self, owner: &[u8], rtype: u16) -> Result<Self, LocalError> {
+        // A wildcard answers for names of any length.
+        let is_wildcard = LocalZone::above_wildcard(owner).is_some();
+        let name_len = if is_wildcard { MAX_NAME } else { owner.len() };
+        let room = MAX_RECORD_BYTES - HEADER_LEN - question_len(to_u8(name_len)) - OPT_LEN;
+        if self.bytes.len() > room {
+            let bytes = self.bytes.len();
+            return Err(LocalError::TooLong { name: text(owner), rtype, bytes, room });
+        }
+        Ok(self)
+    }
+}
