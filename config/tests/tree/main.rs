@@ -5,6 +5,7 @@
 mod book;
 mod crates;
 mod files;
+mod found;
 mod imports;
 mod markdown;
 mod opens;
