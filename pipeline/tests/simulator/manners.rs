@@ -16,7 +16,7 @@ pub(crate) enum Trouble {
     Rcode(u16),
     /// An error with this rcode and no question in it.
     Bare(u16),
-    /// A referral: others are to be asked.
+    /// A referral of a server that does not recurse: others are to be asked.
     Lame,
     /// TC, and nothing else.
     Truncated,

@@ -90,6 +90,8 @@ impl Server {
                 let referral = Record::new(&Name::root(), rtype::NS, Name::new("ns.root").wire());
                 (reply.sections[0], reply.sections[1]) = (Vec::new(), vec![referral]);
                 reply.set_rcode(0);
+                // From a server that recurses this would mean that there are no data (docs/dns.md).
+                reply.flags &= !flag::RA;
             }
             Trouble::Truncated => cut(&mut reply),
             Trouble::False if self.realm == Realm::Signed => falsify(&mut reply, chance),
