@@ -4,6 +4,7 @@ mod allocator;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use allocator::{calls, check_that_it_counts};
 use pmdns::observe::{Departure, Observer, Sent};
@@ -11,6 +12,9 @@ use pmdns::testing::{Rig, config};
 use pmdns::worker::Turn;
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, query};
+
+/// Long enough for the next housekeeping of a worker.
+const UNTIL_HOUSEKEEPING: Duration = Duration::from_millis(15);
 
 /// Sees some packets, and has then ended.
 struct Watcher {
@@ -67,14 +71,19 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
     rig.observers.lend(|_| Box::new(Watcher { seen: Arc::clone(&seen) })).expect("there is room");
     let before = calls();
     for _ in 0..3 {
-        // Long enough for its next housekeeping.
-        std::thread::sleep(std::time::Duration::from_millis(15));
+        std::thread::sleep(UNTIL_HOUSEKEEPING);
         rig.workers[0].turn();
     }
     while rig.workers[0].turn() == Turn::Busy {}
     assert_eq!(calls(), before);
     assert!(seen.load(Ordering::Relaxed) > 100);
     assert_eq!(rig.observers.collect(), 0, "the observer was given back");
+    // The exchange ends after a turn for each stretch of the line, of which it has one. Lending allocates, the turn does not.
+    assert!(rig.rules.collect(), "one more turn is lent");
+    let before = calls();
+    std::thread::sleep(UNTIL_HOUSEKEEPING);
+    rig.workers[0].turn();
+    assert_eq!(calls(), before);
     assert!(!rig.rules.collect(), "the rules were exchanged");
     assert!(rig.sent().len() > 1000, "the turns did real work");
     check_that_it_counts();
