@@ -1,7 +1,7 @@
 //! What has to be alike: an entry of a file, and a query or an answer of pmdns.
 
 use pmdns_hierarchy::message::flag;
-use pmdns_hierarchy::{Message, Record, rtype};
+use pmdns_hierarchy::{Message, Name, Record, rtype};
 
 use crate::grammar::{DNSSEC_OK, Entry, Matches};
 
@@ -10,6 +10,10 @@ const COOKIE: u16 = 10;
 const EXTENDED_ERROR: u16 = 15;
 /// The length of a cookie with a server's part in it.
 const WHOLE_COOKIE: usize = 24;
+/// There is no such name.
+const NXDOMAIN: u16 = 3;
+/// For how many seconds a denial by rules is kept.
+const DENIAL_TTL: u32 = 60;
 
 /// Whether an upstream's entry is for this query.
 pub(crate) fn is_for(entry: &Entry, query: &Message, over_tcp: bool) -> bool {
@@ -100,6 +104,18 @@ pub(crate) fn relayed(mut message: Message) -> Message {
     });
     message.sections[2].retain(|one| one.rtype == rtype::OPT);
     message.flags &= !flag::AA;
+    message
+}
+
+/// What clients get where a policy zone denies a name: Unbound's denial, with the SOA record that docs/dns.md promises.
+pub(crate) fn with_soa_of_denial(mut message: Message) -> Message {
+    if message.rcode() == NXDOMAIN && message.sections[1].is_empty() {
+        let name = message.question.0.clone();
+        let timers = [1, 3600, 1200, 604_800, DENIAL_TTL].map(u32::to_be_bytes).concat();
+        let data = [name.wire(), Name::new("nobody.invalid").wire(), &timers].concat();
+        let soa = Record { ttl: DENIAL_TTL, ..Record::new(&name, rtype::SOA, data) };
+        message.sections[1].push(soa);
+    }
     message
 }
 

@@ -11,7 +11,7 @@ use pmdns_hierarchy::{Message, Name, rtype};
 use pmdns_stages::testing::{Query, query};
 
 use crate::client_cache;
-use crate::comparison::{difference, is_dnssec_ok, is_for, relayed};
+use crate::comparison::{difference, is_dnssec_ok, is_for, relayed, with_soa_of_denial};
 use crate::grammar::{DNSSEC_OK, Entry, Event, Scenario};
 use crate::stepping::{DATE, Setup, Stepping};
 use crate::translation::Setting;
@@ -191,6 +191,9 @@ impl<'a> Play<'a> {
         let mut expected = self.with_flags_of_first(relayed(entry.message.clone()));
         if self.setting.is_client_cache {
             expected = client_cache::expected(expected);
+        }
+        if self.setting.denies {
+            expected = with_soa_of_denial(expected);
         }
         let differences: Vec<Option<String>> = self
             .answers

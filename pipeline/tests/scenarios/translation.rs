@@ -16,6 +16,8 @@ pub(crate) struct Setting {
     pub(crate) keeps_flags: bool,
     /// Whether it is one of those of a client's cache.
     pub(crate) is_client_cache: bool,
+    /// Whether a policy zone denies names.
+    pub(crate) denies: bool,
     /// The date at the start, in seconds since 1970.
     pub(crate) date: Option<u32>,
 }
@@ -146,6 +148,7 @@ impl Draft<'_> {
                 let zone = self.scenario.files.first().ok_or("no file")?;
                 let file = self.write("rpz", zone)?;
                 self.more += &format!("[[rpz]]\nfile = \"{file}\"\n");
+                self.setting.denies = true;
             }
             _ if NEUTRAL.contains(&name) => {}
             _ => return Err("no such thing here".into()),
