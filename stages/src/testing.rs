@@ -102,6 +102,7 @@ fn type_of(text: &str) -> u16 {
         "TXT" => 16,
         "AAAA" => 28,
         "SRV" => 33,
+        "DNAME" => 39,
         "DS" => 43,
         "DNSKEY" => 48,
         "HTTPS" => 65,

@@ -147,6 +147,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("\nupstreams: 40010 queries, 40010 replies, 0 timeouts\n"), "{text}");
-        assert_eq!(text.lines().count(), 3);
+        assert!(text.contains("SERVFAIL"), "{text}");
+        assert_eq!(text.lines().count(), 4);
     }
 }

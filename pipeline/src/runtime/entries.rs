@@ -232,8 +232,8 @@ mod tests {
 
     fn views() -> Config {
         config(
-            "[[view]]\nname = \"kids\"\nclients = [\"192.0.2.0/24\"]\n\
-             [[view]]\nname = \"lab\"\nclients = [\"198.51.100.0/24\"]\n",
+            "[[view]]\nname = \"kids\"\nclients = [\"192.0.2.0/24\"]\nqueries_per_second = 10\n\
+             [[view]]\nname = \"lab\"\nclients = [\"198.51.100.0/24\"]\nqueries_per_second = 10\n",
         )
     }
 

@@ -120,9 +120,9 @@ fn a_journal_of_0_2_0_is_read_and_means_what_it_meant() {
     assert_eq!(
         told,
         [
-            "wild.example with names below blocked in all views by user 0",
             "z.example allowed in view kids by user 0",
             "z.example allowed in view lab by user 0",
+            "wild.example with names below blocked in all views by user 0",
         ]
     );
     // It is written in the new form.

@@ -6,8 +6,9 @@ use pmdns_config::LocalRecord;
 use pmdns_config::narrow::to_u16;
 
 use super::filter::Candidate;
-use super::names::{Listing, MAX_NAMES, Names};
-use super::zone::{Keeper, LocalZone, MAX_CNAMES, Reply};
+use super::local_error::LocalError;
+use super::names::{Listing, Names};
+use super::zone::{Keeper, LocalZone, Reply};
 use crate::cache::{Entry, Head, Key, Parts};
 use crate::wire::dns::{CLASS_IN, Rcode, rtype};
 use crate::wire::name::Seed;
@@ -17,85 +18,6 @@ const NONE: u32 = u32::MAX;
 
 /// No type of any record (RFC 6895 section 3.1).
 const NO_TYPE: u16 = 0;
-
-/// Why local data cannot be served.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LocalError {
-    /// Bytes that should be a name are none.
-    #[error("the bytes `{name}` are not one whole domain name")]
-    Name {
-        /// The bytes, escaped.
-        name: String,
-    },
-    /// RFC 1034 section 3.6.2.
-    #[error(
-        "local name `{name}` has a CNAME record and another record. A CNAME record must be the only \
-         one of its name. Remove it or the others"
-    )]
-    CnameNotAlone {
-        /// The owner of the records.
-        name: String,
-    },
-    /// CNAME records that lead nowhere.
-    #[error(
-        "the CNAME records from local name `{name}` on go in a circle or through more than \
-         {MAX_CNAMES} names. Let `{name}` point at the last name directly"
-    )]
-    CnameChain {
-        /// Where the chain starts.
-        name: String,
-    },
-    /// A zone has one start of authority.
-    #[error(
-        "local name `{name}` has more than one SOA record; remove all but one, or all but one of the files that have it"
-    )]
-    TwoSoas {
-        /// The owner of the records.
-        name: String,
-    },
-    /// A DNAME record that cannot be meant (RFC 6672 sections 2.4 and 3.3).
-    #[error(
-        "local name `{name}` has two DNAME records, or is a wildcard with one. Remove one, or the wildcard"
-    )]
-    DnameNotAlone {
-        /// The owner of the records.
-        name: String,
-    },
-    /// A name that a DNAME record hides (RFC 6672 section 2.4).
-    #[error(
-        "local name `{name}` is below `{owner}`, whose DNAME record stands for all names there. Remove one of them"
-    )]
-    BelowDname {
-        /// The name below.
-        name: String,
-        /// The owner of the DNAME record.
-        owner: String,
-    },
-    /// A DNAME record in a policy zone.
-    #[error("`{name}` has a DNAME record, which is no rule; write a CNAME record of a wildcard")]
-    DnameIsNoRule {
-        /// The owner of the record.
-        name: String,
-    },
-    /// An answer that could not be sent.
-    #[error(
-        "the answer for local name `{name}` and type {rtype} has {bytes} bytes of records, but an \
-         answer has room for {room}. Remove some of its records"
-    )]
-    TooLong {
-        /// The owner of the records.
-        name: String,
-        /// Their type.
-        rtype: u16,
-        /// The length of the records.
-        bytes: usize,
-        /// The length that would do.
-        room: usize,
-    },
-    /// More names than a table can hold.
-    #[error("there are more than {MAX_NAMES} local names, or their answers; remove some")]
-    TooMany,
-}
 
 /// Local names and what is answered for them.
 #[derive(Debug)]

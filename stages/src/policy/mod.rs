@@ -10,6 +10,7 @@ mod filter;
 mod list_number;
 mod lists;
 mod local;
+mod local_error;
 mod names;
 mod reasons;
 mod rebinding;
@@ -33,7 +34,7 @@ use crate::wire::name::Seed;
 use crate::zone_limits::ZoneLimits;
 use crate::{Context, Stage, StageName};
 pub use list_number::ListNumber;
-pub use local::LocalError;
+pub use local_error::LocalError;
 pub use rpz::{RpzError, check_policy_zone};
 pub use ruleset::{
     Digest, Explained, MissVerdict, Redirected, RuleOutcome, RuleSource, Ruleset, RulesetError,

@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Redirect as Settings, ViewSet};
 
-use super::local::{Entries, LocalError};
+use super::local::Entries;
+use super::local_error::LocalError;
 use super::names::{Listing, Names};
 use super::zone::Reply;
 use crate::cache::{Head, Key};

@@ -9,7 +9,8 @@ use pmdns_config::{BlockAction, LocalRecord, ViewSet};
 
 use super::builtin::pointers;
 use super::filter::Filter;
-use super::local::{Entries, Found, Local, LocalError};
+use super::local::{Entries, Found, Local};
+use super::local_error::LocalError;
 use super::names::{Listing, Names};
 use crate::cache::Entry;
 use crate::wire::name::{Seed, equal};

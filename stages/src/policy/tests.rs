@@ -191,7 +191,7 @@ fn the_canary_of_browsers_is_denied_in_its_views_only() {
 #[test]
 fn trap_19_a_canary_of_every_rule_kind_in_mixed_case() {
     let hosts = Written::new("0.0.0.0 exact.canary.example\n");
-    let domains = Written::new("below.canary.example\n*.wild.canary.example\nTLD-canary\n");
+    let domains = Written::new("below.canary.example\n*.wild.canary.example\nTLD-canary.\n");
     let adblock = Written::new("||adblock.canary.example^\n@@||spared.adblock.canary.example^\n");
     let mut config = bare();
     config.block.names = vec!["Inline.canary.example".into()];

@@ -17,14 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmdns_config::LocalRecord;
 
-use super::local::LocalError;
+use super::local_error::{LocalError, MAX_CNAMES};
 use crate::wire::dns::{Rcode, rtype};
 use crate::wire::name::{length, suffixes};
 pub(super) use reply::Reply;
 use reply::{QUESTION, RecordSet};
-
-/// CNAME records in one answer.
-pub(super) const MAX_CNAMES: usize = 8;
 
 /// Types that may stand beside a CNAME record, in the order of their numbers: KEY (RFC 3007 section 3), RRSIG and NSEC
 /// (RFC 4034 sections 3 and 4). Every CNAME record of a signed zone has the latter two.

@@ -55,7 +55,11 @@ async fn ask(api: &Router, peer: Peer, request: Request<Body>) -> Got {
     let response = respond(api.clone(), peer, request).await;
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
-    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{bytes:?} is no JSON"));
+    // A response to HEAD has no body.
+    let body = match bytes.is_empty() {
+        true => Value::Null,
+        false => serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{bytes:?} is no JSON")),
+    };
     Got { status: parts.status.as_u16(), headers: parts.headers, body }
 }
 

@@ -4,6 +4,7 @@
 //! A pure state machine: it is told the result of each try and gives the next step.
 
 use std::collections::VecDeque;
+use std::io;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
@@ -19,8 +20,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 
-/// Such pauses while no upstream was reached at all: without a network clients need not wait long to hear so.
-const MAX_PAUSES_UNREACHED: u32 = 3;
+/// Such pauses while this machine has no network: clients need not wait long to hear so. An upstream that is started again, or a
+/// next hop that is looked for, has all the time there is.
+const MAX_PAUSES_WITHOUT_NETWORK: u32 = 3;
 
 /// How a query travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +77,22 @@ pub(crate) enum TryFailure {
     Silent,
     /// It could not be reached, which was clear at once.
     Unreachable,
+    /// This machine has no network that leads to it.
+    NoNetwork,
     /// Its upstream is not asked any more. The plan has other upstreams by now ([`Plan::follow`]).
     Gone,
     /// It was not asked: too many queries to it or over our ports are under way, or too many of the same client prefix.
     Busy,
+}
+
+impl TryFailure {
+    /// What an error of a socket says about the way to an upstream.
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => Self::NoNetwork,
+            _ => Self::Unreachable,
+        }
+    }
 }
 
 /// Indexes of upstreams, in the order in which they are asked.
@@ -114,6 +128,8 @@ pub(crate) struct Plan {
     pause_is_due: bool,
     /// Whether any upstream was reached, or at least took its time.
     was_reached: bool,
+    /// Whether any failure was other than that there is no network.
+    has_network: bool,
     /// The upstreams that are asked over TCP because they do not keep letters, a bit for each.
     case_mismatch: u64,
     /// Whether any upstream was too busy to be asked.
@@ -148,6 +164,7 @@ impl Plan {
             pauses: 0,
             pause_is_due: true,
             was_reached: false,
+            has_network: false,
             case_mismatch: 0,
             was_shed: false,
             told: None,
@@ -196,7 +213,7 @@ impl Plan {
             if self.in_air > 0 {
                 return Next::Wait;
             }
-            if !self.was_reached && !self.was_shed && self.pauses == MAX_PAUSES_UNREACHED {
+            if !self.has_network && self.pauses == MAX_PAUSES_WITHOUT_NETWORK {
                 return Next::GiveUp;
             }
             self.left_in_round = self.queue.len();
@@ -259,8 +276,10 @@ impl Plan {
 
     /// Takes in what `attempt` came to.
     pub(crate) fn learn(&mut self, attempt: Attempt, failure: TryFailure) {
-        self.was_reached |=
-            !matches!(failure, TryFailure::Unreachable | TryFailure::Busy | TryFailure::Gone);
+        use TryFailure::{Busy, Gone, Late, NoNetwork, Silent, Unreachable};
+
+        self.was_reached |= !matches!(failure, Unreachable | NoNetwork | Busy | Gone);
+        self.has_network |= !matches!(failure, NoNetwork | Gone);
         self.was_shed |= failure == TryFailure::Busy;
         let count = if attempt.late { &mut self.late } else { &mut self.in_air };
         *count = count.saturating_sub(1);
@@ -283,9 +302,7 @@ impl Plan {
                 self.again.push_back(Attempt { transport: Transport::Tcp, ..again });
             }
             // Who neither keeps letters nor takes TCP has to be asked without that guard.
-            TryFailure::Late | TryFailure::Silent | TryFailure::Unreachable
-                if self.takes_no_tcp(attempt) =>
-            {
+            Late | Silent | Unreachable | NoNetwork if self.takes_no_tcp(attempt) => {
                 self.case_mismatch &= !bit(attempt.upstream);
                 self.again.push_back(Attempt { transport: Transport::Alone, ..again });
             }
@@ -305,7 +322,7 @@ impl Plan {
             // When it became late its upstream was put back.
             _ if attempt.late => {}
             TryFailure::Silent => self.ask_later(attempt.upstream),
-            TryFailure::Unreachable | TryFailure::Busy | TryFailure::NeedsTcp => {
+            Unreachable | NoNetwork | Busy | TryFailure::NeedsTcp => {
                 self.put_back(attempt.upstream);
             }
         }

@@ -177,7 +177,7 @@ impl Upstreams {
             EncryptedOutcome::Silent => TryFailure::Silent,
             EncryptedOutcome::Broken(error) => {
                 self.peers.note_error(attempt.upstream, sent, &error, 1);
-                TryFailure::Unreachable
+                TryFailure::of(&error)
             }
         };
         self.fail(ticket, attempt, failure);

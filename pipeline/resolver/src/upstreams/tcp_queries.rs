@@ -132,7 +132,7 @@ impl Upstreams {
         }
         self.peers.note_error(upstream, opened, error, queries.len());
         for query in queries {
-            self.fail(query.ticket, query.attempt, TryFailure::Unreachable);
+            self.fail(query.ticket, query.attempt, TryFailure::of(error));
         }
     }
 

@@ -224,7 +224,7 @@ impl Upstreams {
     pub(crate) fn break_batch(&mut self, slot: usize, error: &io::Error) {
         let Some(batch) = self.network.batches.get(slot) else { return };
         self.peers.note_error(batch.upstream, batch.sent, error, batch.left().len());
-        self.end_batch(slot, TryFailure::Unreachable);
+        self.end_batch(slot, TryFailure::of(error));
     }
 
     /// Serves a batch's timer: has questions asked again, counts time-outs, and gives the batch up in the end.

@@ -6,7 +6,7 @@ use pmdns_config::NameError;
 use pmdns_config::files::FileError;
 use pmdns_config::limits::MAX_LIST_NAMES;
 
-use crate::policy::local::LocalError;
+use crate::policy::local_error::LocalError;
 use crate::policy::rpz::RpzError;
 
 /// Why there is no ruleset.

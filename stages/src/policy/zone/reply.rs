@@ -4,7 +4,7 @@ use pmdns_config::LocalRecord;
 use pmdns_config::narrow::to_u8;
 
 use super::{LocalZone, text};
-use crate::policy::local::LocalError;
+use crate::policy::local_error::LocalError;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
 use crate::wire::edns::OPT_LEN;
 use crate::wire::name::MAX_NAME;

@@ -121,7 +121,7 @@ fn d02_the_smallest_terminal_shows_every_table() {
         "quic",
         "1048576",
         "4321/s",
-        "control",
+        "link    8003/s",
     ] {
         assert!(lines.contains(part), "no {part:?} in\n{lines}");
     }
@@ -169,7 +169,8 @@ fn everything_is_on_the_screen() {
     has(&["AAAA", "25.0 %", "125.0 k/s"]);
     has(&["core 1 → core 2", "packets", "100", "edge", "up", "320.0 Mb/s"]);
     has(&["acl_drop", "100/s", "300", "192.0.2.54:53", "10.0 k/s", "1.5 ms", "well"]);
-    has(&["tcp", "7", "100/s", "1000/s", "2.0/s", "control", "10/s", "0/s"]);
+    has(&["tcp", "7", "100/s", "1000/s", "2.0/s", "link", "0/s"]);
+    has(&["control", "10/s", "0/s"]);
     has(&["streams", "50/s", "10/s"]);
     has(&["192.0.2.254", "edge", "reachable", "02:00:00:00:00:fe", "0:00:03", "2"]);
     let titles = ["cores", "stages: cycles per packet", "rings", "ports", "drops", "upstreams"];
