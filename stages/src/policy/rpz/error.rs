@@ -1,6 +1,6 @@
 //! Why a policy zone, or a rule of one, cannot be used.
 
-use crate::policy::local::LocalError;
+use crate::policy::local_error::LocalError;
 use crate::policy::names::MAX_NAMES;
 
 /// Why a zone cannot be used.
