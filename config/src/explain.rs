@@ -204,7 +204,7 @@ mod tests {
         );
         assert!(text.contains("did you mean `port`?"), "{text}");
         let text = mistake("[block]\nnmes = []\n");
-        assert!(text.ends_with("did you mean `names`? allowed: names"), "{text}");
+        assert!(text.ends_with("did you mean `names`? allowed: names, except"), "{text}");
         let text = mistake("[cache]\nzebra = 1\n");
         assert!(text.contains("`zebra` in [cache]; allowed: size, pages"), "{text}");
         let local = "[[local]]\nname = \"a\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n";

@@ -275,6 +275,9 @@ pub enum Problem {
         /// Path of the entry that lists it first.
         other: String,
     },
+    /// An exception is about all names below it anyway; this is the name behind the `*.`.
+    #[error("is `*.{0}`; write `{0}`, everything below it goes with it")]
+    Wildcard(String),
     /// A view without anything of its own.
     #[error(
         "is `{0}`, a view like that of all other clients; give it a group, write views = [\"{0}\"] into a table, or remove it"

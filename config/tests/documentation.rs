@@ -343,7 +343,10 @@ fn sections() -> Vec<Section> {
     let section = |text: &str| {
         let (heading, body) = text.split_once('\n').expect("a heading is a line");
         let header = heading.trim().trim_matches('`').to_owned();
-        let rows = body.lines().filter(|line| line.starts_with("| `")).map(row).collect();
+        // Other tables, such as that of the forms of a line, do not begin with the head of those of keys.
+        let tables = body.split("\n\n").filter(|part| part.trim_start().starts_with("| key |"));
+        let rows = tables.flat_map(str::lines).filter(|line| line.starts_with("| `")).map(row);
+        let rows = rows.collect();
         Section { header, rows, examples: examples(body) }
     };
     let texts = DOCUMENT.split("\n## ").skip(1).filter(|text| text.starts_with('`'));

@@ -10,7 +10,7 @@ use crate::limits::{
     MAX_ZONES, MIN_LIST_REFRESH_SECONDS,
 };
 use crate::local::{Local, LocalRecord};
-use crate::name::{NameError, readable, subtree_name, wire_name};
+use crate::name::{NameError, readable, subtree_name, wire_name, without_wildcard};
 use crate::problem::Problem;
 use crate::settings::{Block, Blocklist, Config};
 use crate::upstream::{Protocol, Server};
@@ -42,7 +42,7 @@ impl Block {
 
 pub(super) fn check_block(block: &Block, found: &mut Mistakes) {
     check_names(&block.names, "block.names", found);
-    check_names(&block.except, "block.except", found);
+    check_exceptions(&block.except, "block.except", found);
 }
 
 /// The rules of a list of names, each of which stands for all below it too.
@@ -50,6 +50,19 @@ pub(super) fn check_names(names: &[String], path: &str, found: &mut Mistakes) {
     for (index, name) in names.iter().enumerate() {
         if let Err(error) = subtree_name(name) {
             found.note(broken(format!("{path}[{index}]"), error.into()));
+        }
+    }
+}
+
+/// The rules of a list of exceptions, each of which stands for all below it too, and is no wildcard.
+pub(super) fn check_exceptions(names: &[String], path: &str, found: &mut Mistakes) {
+    for (index, text) in names.iter().enumerate() {
+        let problem = match without_wildcard(text) {
+            (name, true) => Some(Problem::Wildcard(name.to_owned())),
+            (_, false) => subtree_name(text).err().map(Problem::from),
+        };
+        if let Some(problem) = problem {
+            found.note(broken(format!("{path}[{index}]"), problem));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::names::{check_file, check_names, check_text};
+use super::names::{check_exceptions, check_file, check_names, check_text};
 use super::rules::{Checked, Mistakes, at_most, broken, in_range};
 use crate::limits::{
     MAX_DNS64, MAX_EXCLUDED, MAX_REBINDING_ADDRESSES, MAX_REBINDINGS, MAX_REDIRECT_ADDRESSES,
@@ -79,7 +79,7 @@ pub(super) fn check_rebindings(all: &[Rebinding], found: &mut Mistakes) {
             ),
             _ => at_most(&key("addresses"), "prefixes", prefixes, MAX_REBINDING_ADDRESSES),
         });
-        check_names(&rebinding.except, &key("except"), found);
+        check_exceptions(&rebinding.except, &key("except"), found);
     }
 }
 

@@ -15,6 +15,9 @@ const DEFAULT_TTL: u32 = 3600;
 /// The type of the record that a zone begins with.
 const SOA: u16 = 6;
 
+/// MD and MF: RFC 973 section 2 has MX in their place, and lets zone files that have them be refused.
+const OBSOLETE: [u16; 2] = [3, 4];
+
 /// The text of a zone, read record by record.
 pub(crate) struct Zone<'t> {
     entries: Entries<'t>,
@@ -95,6 +98,10 @@ impl Context {
             return Err(at_start(problem.to_owned()));
         };
         let head = Head::of(words).map_err(at_start)?;
+        if OBSOLETE.contains(&head.rtype) {
+            let problem = "the types MD and MF are obsolete (RFC 973); write an MX record";
+            return Err(at_start(problem.to_owned()));
+        }
         let data = read_data(head.rtype, head.data, Some(&self.origin))
             .map_err(|(line, problem)| (line.unwrap_or(first), of_type(head.rtype, &problem)))?;
         if head.rtype == SOA && head.ttl.or(self.default_ttl).or(self.last_ttl).is_none() {

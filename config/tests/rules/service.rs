@@ -254,7 +254,7 @@ fn the_rate_limit() {
     accepts("[ratelimit]\n", &ports);
     refuses_in(header, "ipv4_port_bits = 9", "ratelimit.ipv4_port_bits", &["allowed: 0 to 8"]);
     refuses_in(header, "ipv4_port_bits = 4", "ratelimit.ipv4_port_bits", &["ipv4_prefix = 32"]);
-    let unlisted = "ipv4_prefix = 32\nipv4_port_bits = 4";
+    let unlisted = "ipv4_port_bits = 4\nipv4_prefix = 32";
     refuses_in(header, unlisted, "ratelimit.ipv4_port_bits", &["ipv4_port_prefixes too"]);
     let of_ipv6 = "ipv4_port_prefixes = [\"2001:db8::/32\"]";
     refuses_in(header, of_ipv6, "ratelimit.ipv4_port_prefixes[0]", &["write an IPv4 prefix"]);

@@ -26,10 +26,16 @@ pub(crate) struct Row {
 impl Row {
     /// As a line of a zone file that names nothing by its name (RFC 3597 section 5).
     pub(crate) fn generic(&self) -> String {
-        let name = pmdns_config::readable(&self.name);
+        let (mut name, mut rest) = (String::new(), &self.name[..]);
+        while let Some((len, after)) = rest.split_first().filter(|(len, _)| **len > 0) {
+            let (label, below) = after.split_at(usize::from(*len));
+            name.extend(label.iter().map(|byte| format!("\\{byte:03}")));
+            name.push('.');
+            rest = below;
+        }
         let data: String = self.data.iter().map(|byte| format!("{byte:02x}")).collect();
         let Row { rtype, ttl, .. } = self;
-        format!("{name}. {ttl} CLASS1 TYPE{rtype} \\# {} {data}\n", self.data.len())
+        format!("{name} {ttl} CLASS1 TYPE{rtype} \\# {} {data}\n", self.data.len())
     }
 }
 
