@@ -10,7 +10,7 @@ use super::{Import, ImportError};
 use crate::error::ConfigError;
 use crate::limits::{MAX_IMPORT_ROUNDS, MAX_UPSTREAMS, MAX_VIEWS};
 use crate::problem::Problem;
-use crate::reserved::DEFAULT_GROUP;
+use crate::reserved::{DEFAULT_GROUP, DEFAULT_VIEW};
 use crate::settings::Config;
 
 /// Addresses for documentation (RFC 5737), which stand for those of the operator.
@@ -65,11 +65,8 @@ fn complete(draft: &mut Draft) {
         let why = "there is no address to listen at; the one in `port.addresses` is a placeholder";
         draft.unmapped(&Origin::default(), why);
     }
-    let serves_root =
-        |table: &Table| table.text("zone") == Some(".") && table.values("views").next().is_none();
-    let has_default = draft.all("upstream").any(|table| group_of(table) == DEFAULT_GROUP)
-        || draft.all("forward").any(serves_root);
-    if !has_default {
+    let has_default = draft.all("upstream").any(|table| group_of(table) == DEFAULT_GROUP);
+    if !has_default && asks_default(draft) {
         // An upstream with that address would make the placeholder the second one, which is taken out again.
         let taken = addresses(draft);
         let is_free = |address: &&str| taken.iter().all(|text| !is_at(text, address));
@@ -86,6 +83,21 @@ fn complete(draft: &mut Draft) {
             "there is no forwarder for all names; the address in `[[upstream]]` is a placeholder";
         draft.unmapped(&Origin::default(), why);
     }
+}
+
+/// Whether some view asks the default group, for it has neither a group of its own nor a forwarder for all names.
+fn asks_default(draft: &Draft) -> bool {
+    let roots: Vec<Vec<String>> = draft
+        .all("forward")
+        .filter(|table| table.text("zone") == Some("."))
+        .map(|table| table.texts("views"))
+        .collect();
+    let has_root = |view: &str| {
+        roots.iter().any(|views| views.is_empty() || views.iter().any(|one| one == view))
+    };
+    let views = draft.all("view").filter(|table| table.text("group").is_none());
+    let mut views = views.filter_map(|table| table.text("name")).chain([DEFAULT_VIEW]);
+    views.any(|view| !has_root(view))
 }
 
 /// All addresses of ours and of upstreams, as they are written.

@@ -108,6 +108,8 @@ pub(in crate::import) const KINDS: Kinds = Kinds {
         "setTCPFastOpenQueueSize",
         "setCache",
         "os.getenv",
+        "loadTicketsKeys",
+        "newDynBPFFilter",
     ],
     different: &[
         "addCacheHitResponseAction",
@@ -154,6 +156,9 @@ pub(in crate::import) const KINDS: Kinds = Kinds {
         "setQuiet",
         "apply",
         "maintenance",
+        "newQPSLimiter",
+        "registerWebHandler",
+        "setDropEmptyQueries",
     ],
     decisive: &[
         "addBPFFilterDynBlocks",
@@ -175,5 +180,9 @@ pub(in crate::import) const KINDS: Kinds = Kinds {
         "setUp",
         "topRule",
         "unsetServerPolicy",
+        "mvResponseRule",
+        "newRuleAction",
+        "newServerPolicy",
+        "rmResponseRule",
     ],
 };

@@ -50,8 +50,16 @@ pub(super) fn clients(
     Reader { names, forwarder }.read(list, unknown, 0)
 }
 
-/// The networks that a list matches, none of which contains another one's exception.
-pub(super) fn matched(clients: &Clients) -> impl Iterator<Item = (Prefix, &Said<Option<bool>>)> {
+/// Whether a list leaves out some clients of a network that it matches: those that it denies, or that a list in it denies.
+fn has_exceptions(clients: &Clients) -> bool {
+    let is_root = |network: &Prefix| network.length == 0;
+    clients.networks().any(|(network, said)| {
+        said.value != Some(true) && !(is_root(&network) && said.value.is_none())
+    })
+}
+
+/// The networks that a list without exceptions matches.
+fn matched(clients: &Clients) -> impl Iterator<Item = (Prefix, &Said<Option<bool>>)> {
     clients.networks().filter(|(_, said)| said.value == Some(true))
 }
 
@@ -81,7 +89,7 @@ impl Reader<'_, '_> {
             if let Some(inner) = inner {
                 let unknown = if negated { unknown.flipped() } else { unknown };
                 let inner = self.read(inner, unknown, depth + 1);
-                if inner.values().all(|inner| inner.value != Some(false)) {
+                if !has_exceptions(&inner) {
                     plain.extend(matched(&inner).map(|(network, _)| (network, said.clone())));
                     continue;
                 }
