@@ -42,13 +42,13 @@ impl<'s> Zones<'_, 's> {
         }
         let mut options = one;
         if let Some(other) = one.find("in-view") {
+            forwarder.draft.read(&other.origin());
             let Some(zone) = self.of_view(other.word(1), one.word(1)) else {
                 return forwarder
                     .draft
                     .decisive(&one.origin(), "there is no such zone in that view");
             };
             options = zone;
-            forwarder.draft.read(&other.origin());
         }
         for part in options.block() {
             match READ.contains(&part.word(0)) {
