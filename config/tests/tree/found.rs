@@ -9,7 +9,8 @@ const PAGE: &str = include_str!("../../../docs/found.md");
 
 /// The faults by kind, as the page names them: how many of each, or their letters.
 fn names() -> Vec<String> {
-    let numbered = |kind: &'static str, count: usize| (1..=count).map(move |number| format!("{kind}{number}"));
+    let numbered =
+        |kind: &'static str, count: usize| (1..=count).map(move |number| format!("{kind}{number}"));
     let lettered = |letters: &'static str| letters.chars().map(|letter| format!("attack {letter}"));
     let all = numbered("F", 12).chain(numbered("files ", 30)).chain(lettered("ABCDEFGHJKLMNOPQR"));
     all.chain(numbered("D", 28)).chain(numbered("gate ", 4)).collect()
@@ -20,7 +21,10 @@ fn rows() -> BTreeMap<&'static str, Vec<(&'static str, &'static str)>> {
     let mut rows = BTreeMap::<_, Vec<_>>::new();
     for line in PAGE.lines().filter_map(|line| line.strip_prefix("| ")) {
         let cells: Vec<&str> = line.trim_end_matches(" |").split(" | ").map(str::trim).collect();
-        if let [name, fix, test] = cells[..] && name != "fault" && !name.starts_with("---") {
+        if let [name, fix, test] = cells[..]
+            && name != "fault"
+            && !name.starts_with("---")
+        {
             rows.entry(name).or_default().push((fix, test));
         }
     }
@@ -30,9 +34,11 @@ fn rows() -> BTreeMap<&'static str, Vec<(&'static str, &'static str)>> {
 #[test]
 fn every_fault_that_was_found_has_a_row() {
     let rows = rows();
-    let missing: Vec<String> = names().into_iter().filter(|name| !rows.contains_key(&**name)).collect();
+    let missing: Vec<String> =
+        names().into_iter().filter(|name| !rows.contains_key(&**name)).collect();
     assert!(missing.is_empty(), "docs/found.md has no row for {missing:?}");
-    let twice: Vec<_> = rows.iter().filter(|(_, rows)| rows.len() > 1).map(|(name, _)| name).collect();
+    let twice: Vec<_> =
+        rows.iter().filter(|(_, rows)| rows.len() > 1).map(|(name, _)| name).collect();
     assert!(twice.is_empty(), "docs/found.md has several rows for {twice:?}");
 }
 
@@ -40,7 +46,9 @@ fn every_fault_that_was_found_has_a_row() {
 #[test]
 fn every_row_names_tests_that_exist_or_says_why_not() {
     let mut wrong = Vec::new();
-    for (name, row) in rows().iter().flat_map(|(name, rows)| rows.iter().map(move |row| (name, row))) {
+    for (name, row) in
+        rows().iter().flat_map(|(name, rows)| rows.iter().map(move |row| (name, row)))
+    {
         let (fix, tests) = row;
         if fix.starts_with("refused: ") || tests.starts_with("open: ") {
             continue;
