@@ -113,8 +113,7 @@ pub fn answers(asked: &[u8], sent: &[u8]) {
 fn whole_records(message: &[u8]) {
     let whole = Records::new(message).expect("one question").filter(Result::is_ok).count();
     let counts = [header::ANCOUNT, header::NSCOUNT, header::ARCOUNT];
-    let counted: usize =
-        counts.map(|at| usize::from(be16(message, at).unwrap_or(0))).iter().sum();
+    let counted: usize = counts.map(|at| usize::from(be16(message, at).unwrap_or(0))).iter().sum();
     assert_eq!(whole, counted, "as many whole records as it says");
 }
 

@@ -34,7 +34,8 @@ impl Files for Memory {
 
 fn one(text: &str, format: Format) -> Import {
     let files = Memory([("a.conf".into(), text.to_owned())].into());
-    import(Path::new("a.conf"), Some(format), &files).unwrap_or_else(|error| panic!("{error}: {text}"))
+    import(Path::new("a.conf"), Some(format), &files)
+        .unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[test]
