@@ -71,12 +71,11 @@ validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
 
 # All labs and the programs they run: one command, so that everything is built once, with the same features. With --release in
 # the place of the profile their figures mean something.
-LABS=(cargo test --profile checked -p pmdns -p pmdns-bench --test lab)
+# `zones` holds zone files to named-checkzone.
+LABS=(cargo test --profile checked -p pmdns -p pmdns-bench -p pmdns-config --test lab --test zones)
 
 labs() {
     "${LABS[@]}" --no-run
-    # Zone files beside named-checkzone.
-    cargo test --profile checked -p pmdns-config --test zones -- --ignored
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
     as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: \
         --skip console:: --skip api_schema:: --skip soak::

@@ -18,8 +18,10 @@ pub type Asker = Box<dyn FnOnce(&Health)>;
 
 /// Askers that may wait for a round.
 const MAX_ASKERS: usize = 64;
-/// How often a check is made that nobody asks for. Reports give its verdict.
+/// How often the verdict of reports is made anew. For that no probe is sent: probes are queries, and would be counted as such.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How long the verdict of a check with probes stands in reports.
+const CHECK_STANDS: Duration = Duration::from_secs(10);
 /// The rcode of an answer that says that there is none (RFC 1035 section 4.1.1).
 const SERVFAIL: u8 = 2;
 
@@ -40,7 +42,7 @@ pub struct HealthChecks {
     next_id: u16,
     /// The client that probes seem to come from.
     client: IpAddr,
-    /// The problems that the last check found, and when the next one is due without an asker.
+    /// The problems that were found last, and when to look again.
     problems: Vec<String>,
     due: Option<Instant>,
 }
@@ -126,10 +128,11 @@ impl HealthChecks {
         self.round = Some(Round { id, since: now, rcodes });
     }
 
-    /// Ends the check under way, if all answers are there or its time has passed, and begins one that is due. Never waits.
+    /// Ends the check under way, if all answers are there or its time has passed. Looks for problems now and then. Never waits.
     pub fn turn(&mut self, now: Instant, ports: &[PortNews]) {
         if self.round.is_none() && self.due.is_none_or(|due| due <= now) {
-            self.begin(now);
+            self.due = Some(now + INTERVAL);
+            self.problems = self.judge(None, ports).problems;
         }
         let Some(round) = &mut self.round else { return };
         for answer in self.prober.answers() {
@@ -146,13 +149,14 @@ impl HealthChecks {
         }
         let rcodes = std::mem::take(&mut round.rcodes);
         self.round = None;
-        let health = self.judge(&rcodes, ports);
-        self.due = Some(now + INTERVAL);
+        let health = self.judge(Some(&rcodes), ports);
+        self.due = Some(now + CHECK_STANDS);
         self.problems.clone_from(&health.problems);
         self.askers.drain(..).for_each(|tell| tell(&health));
     }
 
-    fn judge(&mut self, rcodes: &[Option<u8>], ports: &[PortNews]) -> Health {
+    /// The node's health by the answers to probes, if there were any, and everything else.
+    fn judge(&mut self, rcodes: Option<&[Option<u8>]>, ports: &[PortNews]) -> Health {
         let mut health = Health {
             state: self.state,
             cores: self.cores(rcodes),
@@ -167,15 +171,15 @@ impl HealthChecks {
         health
     }
 
-    fn cores(&self, rcodes: &[Option<u8>]) -> Vec<CoreHealth> {
+    fn cores(&self, rcodes: Option<&[Option<u8>]>) -> Vec<CoreHealth> {
         let clock = &self.gauges.clock;
         let plans = self.topology.workers.iter().zip(self.gauges.published());
-        let cores = plans.zip(rcodes).map(|((plan, published), rcode)| {
+        let cores = plans.enumerate().map(|(worker, (plan, published))| {
             let silent = clock.duration_of(clock.now().saturating_sub(published));
             CoreHealth {
                 core: plan.core,
-                rcode: *rcode,
-                is_asked: plan.rx_queue.is_some(),
+                rcode: rcodes.and_then(|rcodes| *rcodes.get(worker)?),
+                is_asked: rcodes.is_some() && plan.rx_queue.is_some(),
                 silent_ms: u64::try_from(silent.as_millis()).unwrap_or(u64::MAX),
             }
         });
@@ -368,20 +372,20 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_of_reports_is_that_of_a_check_that_nobody_asks_for() {
+    fn the_verdict_of_reports_needs_no_probe() {
         let mut node = Node::new("");
+        let silence = INTERVAL + PATIENCE;
         node.checks.turn(node.now, &node.rig.news);
-        node.time.advance(PATIENCE);
-        node.now += PATIENCE;
+        node.time.advance(silence);
+        node.now += silence;
         node.checks.turn(node.now, &node.rig.news);
         let (verdict, problems) = node.checks.verdict();
         assert_eq!((verdict, problems.len()), (Verdict::Unfit, 1), "the core does not turn");
+        node.rig.settle();
         node.now += INTERVAL;
         node.checks.turn(node.now, &node.rig.news);
-        node.time.advance(Duration::from_millis(10));
-        node.rig.settle();
-        node.checks.turn(node.now, &node.rig.news);
         assert_eq!(node.checks.verdict(), (Verdict::Serving, &[][..]));
+        assert_eq!(node.rig.sent().len(), 0, "nothing was asked");
     }
 
     #[test]

@@ -161,8 +161,10 @@ fn an_ordinary_user_is_told_what_is_missing() {
         fs::copy(BINARY, &binary).unwrap();
         fs::create_dir(path("open")).unwrap();
         fs::set_permissions(path("open"), fs::Permissions::from_mode(0o777)).unwrap();
-        // Without huge pages DPDK itself starts, and the TAP is what fails.
-        for (code, config) in [(4, plain_config()), (3, config_with_huge_pages())] {
+        // The TAP is what fails, or without one DPDK itself, which may not map huge pages.
+        let without_tap = config_with_huge_pages()
+            .replace("net_tap0,iface=pm0,mac=02:00:00:00:00:aa", "net_null0");
+        for (code, config) in [(4, plain_config()), (3, without_tap)] {
             let config = config.replace("/run/lab/pmdns.sock", "/run/lab/open/pmdns.sock");
             let output = Command::new("setpriv")
                 .args(["--reuid=65534", "--regid=65534", "--clear-groups"])

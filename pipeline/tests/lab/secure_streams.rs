@@ -207,7 +207,7 @@ fn a_changed_certificate_is_used_and_a_bad_one_is_not() {
         let config = path("pmdns.toml");
         let checked = run(&["check", "-c", &config.display().to_string()]);
         let said = String::from_utf8_lossy(&checked.stderr).into_owned();
-        assert!(said.contains("streams.key: cannot read a private key"), "{said}");
+        assert!(said.contains("`streams.key` cannot read a private key"), "{said}");
         pmdns.stop();
     });
 }
