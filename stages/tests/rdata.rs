@@ -4,7 +4,8 @@
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
-    reason = "numbers of tests are small"
+    clippy::unwrap_used,
+    reason = "numbers of tests are small, and in a test a panic is the report"
 )]
 
 use pmdns_stages::cache::{Entry, Key, Lifetimes, Unusable};

@@ -139,7 +139,7 @@ fn recognize(path: &Path, text: &str) -> Result<Format, ImportError> {
         match () {
             () if begins(&calls) => return Ok(Format::Dnsdist),
             () if begins(&yaml) => return Err(ImportError::Yaml(shown())),
-            () if clauses.iter().any(|word| is_clause(&word)) => return Ok(Format::Unbound),
+            () if clauses.iter().any(is_clause) => return Ok(Format::Unbound),
             () if begins(&blocks)
                 && (line.contains('{') || line.trim_end().ends_with(['"', ';', 's'])) =>
             {

@@ -208,7 +208,7 @@ impl Field {
     }
 
     /// Takes the bytes of the field from the data's rest, in wire format; `None`: they are none.
-    pub(super) fn skip<'w>(self, wire: &'w [u8]) -> Option<&'w [u8]> {
+    pub(super) fn skip(self, wire: &[u8]) -> Option<&[u8]> {
         let rest = |is: bool| is.then_some(&wire[wire.len()..]);
         match self {
             Self::U8 | Self::Algorithm | Self::Digest | Self::HashAlgorithm => wire.get(1..),

@@ -19,8 +19,9 @@ impl<'e, 't> DataWords<'e, 't> {
     /// Takes a word; `what` says what it should be.
     pub(super) fn take(&mut self, what: &str) -> Result<&'e Word<'t>, Problem> {
         let Some((word, rest)) = self.rest.split_first() else {
-            let place =
-                self.last.map_or("here".to_owned(), |last| format!("after {}", last.shown()));
+            let place = self
+                .last
+                .map_or_else(|| "here".to_owned(), |last| format!("after {}", last.shown()));
             return Err(format!("{what} is missing {place}"));
         };
         (self.rest, self.last) = (rest, Some(word));

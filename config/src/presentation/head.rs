@@ -30,7 +30,7 @@ impl<'e, 't> Head<'e, 't> {
         let mut rest = words;
         loop {
             let Some((word, after)) = rest.split_first() else {
-                let last = words.last().map_or("the owner".to_owned(), Word::shown);
+                let last = words.last().map_or_else(|| "the owner".to_owned(), Word::shown);
                 return Err(format!("a record type is missing after {last}"));
             };
             rest = after;

@@ -81,7 +81,7 @@ fn parameter(words: &mut DataWords<'_, '_>) -> Result<(u16, Vec<u8>), Problem> {
         Some("") => words.take_if(|word| word.is_quoted && word.is_joined),
         _ => None,
     };
-    let raw = quoted.map_or(value.unwrap_or_default().as_bytes(), |word| word.text);
+    let raw = quoted.map_or_else(|| value.unwrap_or_default().as_bytes(), |word| word.text);
     // Level one: the escapes of a character string, which may be longer than one here.
     let value = bytes_of(raw)?;
     let form = if is_numbered(name) { Form::Bytes } else { form_of(key) };
@@ -200,8 +200,8 @@ fn is_sound(form: Form, value: &[u8]) -> bool {
         Form::Bytes | Form::Base64 => true,
         Form::Empty => value.is_empty(),
         Form::Port => value.len() == 2,
-        Form::V4 => !value.is_empty() && value.len() % 4 == 0,
-        Form::V6 => !value.is_empty() && value.len() % 16 == 0,
+        Form::V4 => !value.is_empty() && value.len().is_multiple_of(4),
+        Form::V6 => !value.is_empty() && value.len().is_multiple_of(16),
         Form::Keys => {
             let (keys, rest) = value.as_chunks::<2>();
             !keys.is_empty() && rest.is_empty() && keys.is_sorted_by(|one, next| one < next)

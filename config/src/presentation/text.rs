@@ -203,7 +203,7 @@ mod tests {
         }
         assert_eq!(name(&"a.".repeat(127), None).unwrap().len(), 255);
         let origin = Some(&b"\x03lan\0"[..]);
-        assert!(name(&"a.".repeat(126).trim_end_matches('.'), origin).is_err());
+        assert!(name("a.".repeat(126).trim_end_matches('.'), origin).is_err());
     }
 
     #[test]

@@ -58,6 +58,11 @@ impl<T> Lists<T> {
         self.nodes.len()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// The slot of the next value.
     pub fn next(&self) -> u32 {
         to_u32(self.nodes.vacant_key())

@@ -73,10 +73,10 @@ impl User {
 
 #[test]
 fn audit_05_a_newcomer_gets_room_whatever_the_flood() {
-    for prefixes in [1, 64, 10_000] {
+    for prefixes in [1, 64, 10_000_u16] {
         let mut user = User::new(1000);
-        for number in 0..20_000 {
-            user.ask((number % prefixes) as u16);
+        for number in 0..20_000_u16 {
+            user.ask(number % prefixes);
         }
         assert!(user.shares.is_full());
         let (got, loser) = user.ask(60_000);

@@ -234,7 +234,7 @@ fn unbound() -> impl Strategy<Value = Unbound> {
         prop::collection::vec((network(), prop::sample::select(ACTIONS)), 0..6),
         prop::collection::vec((network(), 0_usize..2), 0..4),
         prop::collection::vec((network(), 0_usize..2), 0..3),
-        [pair.clone(), pair],
+        [pair, pair],
         any::<bool>(),
     )
         .prop_map(|(access, views, tags, kinds, is_split)| Unbound {

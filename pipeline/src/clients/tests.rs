@@ -232,7 +232,6 @@ fn what_a_start_leaves_out_of_the_journal_is_not_lost() {
 /// `cargo test --release -p pmdns --lib clients -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement: changes a second, with a disk that confirms them"]
-#[expect(clippy::print_stderr, reason = "a measurement reports to its terminal")]
 fn changes_a_second() {
     const MILLION: u32 = 1_000_000;
     let address = |number: u32| std::net::Ipv4Addr::from(0x0a00_0000 + number).to_string();

@@ -60,7 +60,7 @@ pub(super) fn check_distinct(entries: &[Entry]) -> Result<(), Refused> {
         Some(twice) => Err(wrong(format!(
             "`{}` comes twice in {}; write one entry for it",
             twice.entry.name,
-            view_of(twice).map_or("all views".to_owned(), |view| format!("view `{view}`"))
+            view_of(twice).map_or_else(|| "all views".to_owned(), |view| format!("view `{view}`"))
         ))),
         None => Ok(()),
     }
@@ -268,7 +268,7 @@ mod tests {
         use EntryKind::{Allow, Block};
         let block = add("z.example", Block, &[]);
         let allow = add("Z.example", Allow, &["kids"]);
-        assert_eq!(done(&[block.clone()], &allow).unwrap(), "1 name set");
+        assert_eq!(done(std::slice::from_ref(&block), &allow).unwrap(), "1 name set");
         let both = [block, allow];
         assert_eq!(
             done(&both, &add("z.example", Allow, &[])).unwrap(),
@@ -315,7 +315,7 @@ mod tests {
         use EntryKind::Block;
         let star = add("*.foo.example", Block, &[]);
         let config = views();
-        let table = Table::after(&[star.clone()], &config, ("user 0", 7));
+        let table = Table::after(std::slice::from_ref(&star), &config, ("user 0", 7));
         for (name, is_blocked) in
             [("foo.example", true), ("www.foo.example", true), ("xfoo.example", false)]
         {
@@ -324,7 +324,7 @@ mod tests {
         }
         for name in ["*.foo.example", "foo.example"] {
             assert_eq!(
-                done(&[star.clone()], &remove(name, None)).unwrap(),
+                done(std::slice::from_ref(&star), &remove(name, None)).unwrap(),
                 "removed: foo.example with names below blocked in all views by user 0"
             );
         }

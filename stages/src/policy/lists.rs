@@ -183,7 +183,7 @@ impl Blocked {
             let below = below.filter(|_| rule & IMPORTANT_BELOW != 0);
             important = exact.or(below).or(important);
         }
-        important.or(action.filter(|_| !is_exempt))
+        important.or_else(|| action.filter(|_| !is_exempt))
     }
 
     fn rule(&self, hash: u64, name: &[u8], view: u8) -> Option<u32> {

@@ -76,13 +76,13 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Groups {
     for (network, node) in &nodes {
         // A view or tags alone allow the clients.
         let named = node.view.as_ref().map(|(_, origin)| *origin);
-        let named = named.or(node.tags.as_ref().map(|(_, origin)| *origin));
-        let answer = node.answer.or(named.map(|origin| ("allow", origin)));
+        let named = named.or_else(|| node.tags.as_ref().map(|(_, origin)| *origin));
+        let answer = node.answer.or_else(|| named.map(|origin| ("allow", origin)));
         if let Some((answer, origin)) = answer {
             answers.set(*network, Said::by(answer, origin));
         }
         let number = group_of(node, conf, &mut groups, forwarder);
-        let origin = named.or(node.answer.map(|(_, origin)| origin)).cloned();
+        let origin = named.or_else(|| node.answer.map(|(_, origin)| origin)).cloned();
         member.set(*network, Said { value: number, origin });
     }
     for one in nodes.values() {

@@ -23,15 +23,18 @@ fn local_record(name: &str, rtype: u16, data: &[u8]) -> Local {
 
 /// A configuration with every source of local zones there is.
 fn with_every_source(zone: &Written) -> Config {
-    let mut config = Config::default();
-    config.zones = vec![zone.zone("lan.test"), zone.zone("deep.below.lan.test")];
-    config.local = vec![soa("own.example."), address("www.own.example."), address("lone.test.")];
-    config.dns64 = vec![pmdns_config::Dns64 {
+    let dns64 = pmdns_config::Dns64 {
         prefix: "64:ff9b::/96".parse().unwrap(),
         exclude: Vec::new(),
         exclude_ipv4: Vec::new(),
         views: Vec::new(),
-    }];
+    };
+    let config = Config {
+        zones: vec![zone.zone("lan.test"), zone.zone("deep.below.lan.test")],
+        local: vec![soa("own.example."), address("www.own.example."), address("lone.test.")],
+        dns64: vec![dns64],
+        ..Config::default()
+    };
     assert!(Dns64::of(&config, 0).is_some());
     config
 }
