@@ -184,7 +184,6 @@ impl Setting {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "the table is for docs/security.md")]
 fn cve_2025_5994_odds_of_a_blind_forger_are_as_reckoned() {
     println!("| what is to be guessed | datagrams for a chance of one half |\n|---|---|");
     for (seed, setting) in SETTINGS.iter().enumerate() {
