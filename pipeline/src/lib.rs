@@ -21,6 +21,7 @@ mod asked;
 pub mod capture;
 pub mod clients;
 pub mod clock;
+pub mod connecting;
 pub mod control;
 pub mod counters;
 pub mod data_core;

@@ -55,7 +55,7 @@ pub struct SinkReport {
 
 impl SinkReport {
     /// The counts of `sink` now.
-    pub(crate) fn of(sink: &str, counters: &SinkCounters) -> Self {
+    pub fn of(sink: &str, counters: &SinkCounters) -> Self {
         Self { sink: sink.to_owned(), counters: counters.snapshot() }
     }
 }

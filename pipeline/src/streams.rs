@@ -1,14 +1,12 @@
 //! Clients over streams: their sockets, their port, and the threads that serve them.
 
 use std::io;
-use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Nic, Queues};
-use pmdns_stages::acl::Allowed;
-use pmdns_streams::access::{AccessList, MayAsk};
+use pmdns_streams::access::AccessList;
 use pmdns_streams::counters::{AllCounters, StreamReport};
 use pmdns_streams::driver::{self, Port};
 use pmdns_streams::encrypted::Encryption;
@@ -16,6 +14,7 @@ use pmdns_streams::listeners::{ListenError, Listeners};
 use pmdns_streams::server::{ServerParts, Servers};
 use pmdns_streams::tls::{Certificate, CertificateError};
 
+use crate::connecting::may_ask;
 use crate::engine::EngineStreams;
 use crate::slowpath::descriptor_limit;
 use crate::threads::pin;
@@ -60,12 +59,6 @@ pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
         return Ok(None);
     }
     Ok(Some((Listeners::bind(settings)?, Encryption::load(settings)?)))
-}
-
-/// Who may connect by the access lists of `config`.
-pub fn may_ask(config: &Config) -> Arc<MayAsk> {
-    let allowed = Allowed::new(config);
-    Arc::new(move |client| allowed.has(client))
 }
 
 /// The certificate that clients get, if any transport is encrypted.

@@ -34,7 +34,7 @@ fn ours(config: &Config, client: IpAddr) -> (bool, String) {
         (longest(&config.acl.allow), longest(&config.acl.refuse), longest(&config.acl.drop));
     let is_allowed = allow > refuse && allow > drop;
     let views = config.views.iter().filter_map(|view| Some((longest(&view.clients)?, &view.name)));
-    let view = views.max().map_or("default".to_owned(), |(_, name)| name.clone());
+    let view = views.max().map_or_else(|| "default".to_owned(), |(_, name)| name.clone());
     (is_allowed, view)
 }
 
