@@ -98,7 +98,7 @@ def upstreams(page, watcher):
     difference = page.locator("#difference")
     expect(difference.locator("tr", has_text=f"upstream {SECOND} drained, weight 3")).to_contain_text("operator")
     expect(difference).to_contain_text("Every key in use is as in the file")
-    expect(difference).to_contain_text("Local records of run time: 1.")
+    expect(difference).to_contain_text("Local records: 1.")
     go(page, "Overview")
     button(row, "Resume").press("Enter")
     expect(state).to_have_text("● up")
