@@ -2,8 +2,9 @@
 //!
 //! A connection holds a place, and places are shared by peer ([`pmdns_config::shares`]). When all are taken, the peer with most
 //! of them loses one to a peer with fewer: the oldest one without a request, or else one that has its answer. So no two
-//! peers keep a third out, however often they ask. Where no peer has more than another, and for the places of one peer, a new
-//! connection takes that of the oldest one without a request, or of one that has been reading its answer for too long.
+//! peers keep a third out, however often they ask. If no peer has more than another, a new connection
+//! takes the place of the oldest one without a request, or of one that has been reading its answer for too long. So it does
+//! among the places of one peer.
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
@@ -128,7 +129,7 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
         }
     }
 
-    /// The connection that the peer with most places loses to `peer`, if it has more than that, and more than one: the
+    /// The connection that the peer with most places loses to `peer`, if it has more than that, and more than one. It is the
     /// oldest one without a request, else of those that have an answer, else of all.
     fn of_heaviest(&self, peer: P) -> Option<Ticket> {
         if self.places.shares().heavier_than(peer)?.held < 2 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the licence of each crate that the program is linked with: its name, and the texts and notices that come with it.
-# deny.toml says which licences may be there at all.
+# Prints the licence of each crate that the program is linked with: its name, its texts and its notices. deny.toml says which
+# licences may be there at all.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -94,18 +94,14 @@ impl Packet {
     }
 
     /// Whether it is the query of a health check. Its address is one of no port that clients can send to.
-    #[cold]
     pub(crate) fn is_probe(&self) -> bool {
-        let (bytes, l3) = (self.frame.bytes(), usize::from(self.layout.l3));
-        let is_sent_to = |at: usize, address: &[u8]| {
-            let sent_to = bytes.get(l3 + at..).and_then(|rest| rest.get(..address.len()));
-            sent_to == Some(address)
-        };
-        match self.layout.flags.has(Flags::IPV6) {
-            _ if self.layout.is_stream() => false,
-            true => is_sent_to(ip::v6::SOURCE + 16, &PROBED_V6.octets()),
-            false => is_sent_to(ip::v4::SOURCE + 4, &PROBED_V4.octets()),
-        }
+        let sent_to = |at: usize| self.frame.bytes().get(usize::from(self.layout.l3) + at..);
+        let (v4, v6) = (ip::v4::SOURCE + 4, ip::v6::SOURCE + 16);
+        !self.layout.is_stream()
+            && match self.layout.flags.has(Flags::IPV6) {
+                true => sent_to(v6).and_then(<[u8]>::first_chunk) == Some(&PROBED_V6.octets()),
+                false => sent_to(v4).and_then(<[u8]>::first_chunk) == Some(&PROBED_V4.octets()),
+            }
     }
 
     /// Notes for how long a prefix of the client's network the answer is; a client that said nothing of its network

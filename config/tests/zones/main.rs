@@ -1,5 +1,5 @@
-//! Zone files, read by us and by BIND: zones of every type and directive are made from seeds, and each is compared with
-//! what `named-checkzone` makes of it, record by record in wire format.
+//! Zone files, read by us and by BIND. Zones of every type and directive are made from seeds. `named-checkzone` reads each of
+//! them too, and the records are compared one by one in wire format.
 //!
 //! The judge is a program (Debian: bind9-utils), so the comparison is ignored unless it is asked for, as the labs do.
 

@@ -1,7 +1,7 @@
 //! The memory that answers may take while they wait for clients to read.
 //!
-//! It is shared by client prefix ([`pmdns_config::shares`]): when all is taken, the prefix that holds most loses the answer
-//! that has waited longest, and with it the connection, because a stream cannot go on behind half an answer.
+//! It is shared by client prefix ([`pmdns_config::shares`]). When all is taken, the prefix that holds most loses the answer
+//! that has waited longest. Its connection ends too, because a stream cannot go on behind half an answer.
 
 use std::sync::{Arc, Mutex};
 

@@ -11,7 +11,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(
-    test,
+    any(test, fuzzing),
     allow(
         clippy::cast_possible_truncation,
         clippy::unwrap_used,
@@ -30,6 +30,8 @@ pub mod driver;
 pub mod encrypted;
 mod entrances;
 mod framing;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod https;
 pub mod listeners;
 mod load;
@@ -42,11 +44,13 @@ mod reader;
 mod refusal;
 pub mod server;
 pub mod service;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code, unused_imports, reason = "parts of the tests alone"))]
 mod stub;
 mod table;
 mod tcp;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code, reason = "parts of the tests alone"))]
 mod testing;
 pub mod tls;
 mod written;

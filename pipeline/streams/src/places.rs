@@ -1,7 +1,7 @@
 //! The places that connections hold: so many in all, and so many for the clients of one prefix, over all transports.
 //!
-//! Places in all are shared by client prefix ([`pmdns_config::shares`]): when they are taken, the prefix with most connections
-//! loses the one that has asked nothing for longest to a prefix with fewer.
+//! Places in all are shared by client prefix ([`pmdns_config::shares`]). When they are taken, a prefix with fewer connections
+//! displaces one of the prefix with most: the one that has asked nothing for longest.
 
 use std::net::SocketAddr;
 use std::pin::pin;

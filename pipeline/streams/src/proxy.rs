@@ -62,7 +62,10 @@ pub(crate) async fn client(
 }
 
 /// Reads a header: whom it names is the client.
-async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
+pub(crate) async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    peer: SocketAddr,
+) -> io::Result<SocketAddr> {
     let mut fixed = [0; FIXED];
     stream.read_exact(&mut fixed).await?;
     let length = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));

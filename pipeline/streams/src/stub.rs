@@ -1,19 +1,15 @@
-//! Shared parts of the tests of encrypted transports: a line that is a function, and certificates.
+//! Shared parts of the tests and fuzzing of transports: a line that is a function, and certificates.
 
-use std::fs;
+#[cfg(test)]
+mod pem;
+
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pmdns_config::Pin;
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE, STREAM_ROOM, StreamHeader, Transport};
 use pmdns_nics::{Frame, FramePool, HeapPool};
-use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
 use rtrb::{Consumer, RingBuffer};
-use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 use crate::answer::Answer;
 use crate::budget::Budget;
@@ -27,9 +23,8 @@ use crate::prefix::PrefixLengths;
 use crate::service::{Limits, Service};
 use crate::table::{SharedTable, Table};
 use crate::testing::{config, everybody};
-
-/// The name in the certificates.
-pub(crate) const NAME: &str = "dns.example";
+#[cfg(test)]
+pub(crate) use pem::{NAME, Pem};
 
 /// A query for `example.`, type A, with id 0.
 pub(crate) const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01";
@@ -94,7 +89,8 @@ impl Line {
         line
     }
 
-    fn with_capacity(
+    /// The same with room for so many queries.
+    pub(crate) fn with_capacity(
         streams: &str,
         capacity: usize,
         answer: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static,
@@ -177,64 +173,5 @@ async fn run(
             }
         }
         drop(lock(&table).expire(tokio::time::Instant::now()));
-    }
-}
-
-/// A certificate and its key, in files.
-pub(crate) struct Pem {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-    pub(crate) pin: Pin,
-    der: CertificateDer<'static>,
-}
-
-impl Pem {
-    /// One that nobody has had.
-    pub(crate) fn new() -> Self {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let file = |what: &str| {
-            let name = format!("pmdns-streams-{}-{number}-{what}.pem", std::process::id());
-            std::env::temp_dir().join(name)
-        };
-        let pair = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([NAME.to_owned()]).unwrap();
-        let made = params.self_signed(&pair).unwrap();
-        let digest = ring::digest::digest(&ring::digest::SHA256, &pair.subject_public_key_info());
-        let (certificate, key) = (file("certificate"), file("key"));
-        fs::write(&certificate, made.pem()).unwrap();
-        fs::write(&key, pair.serialize_pem()).unwrap();
-        let pin = Pin(digest.as_ref().try_into().unwrap());
-        Self { certificate, key, pin, der: made.der().clone() }
-    }
-
-    /// A client that trusts this certificate.
-    pub(crate) fn client(&self, alpn: &[&[u8]]) -> ClientConfig {
-        self.client_of(rustls::ALL_VERSIONS, alpn)
-    }
-
-    /// The same, for these versions of TLS.
-    pub(crate) fn client_of(
-        &self,
-        versions: &[&'static SupportedProtocolVersion],
-        alpn: &[&[u8]],
-    ) -> ClientConfig {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.der.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-        config
-    }
-}
-
-impl Drop for Pem {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.certificate);
-        let _ = fs::remove_file(&self.key);
     }
 }

@@ -11,8 +11,8 @@ use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
 /// Where clients ask over TCP, on loopback.
 const SERVER: &str = "10.98.0.53";
 
-/// A zone with the habits of many: `@` in data, generated names, rare types, a TTL from the SOA record, a name that is not in
-/// it, and more records of a name than a datagram takes.
+/// A zone with the habits of many: `@` in data, generated names, rare types and a TTL from the SOA record. It has a name of
+/// another zone, and more records of a name than a datagram takes.
 const ZONE: &str = "\
 ; caf\u{e9} (\"zone\")
 @ SOA ns admin 1 2h 3 4w 77

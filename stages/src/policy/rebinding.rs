@@ -1,7 +1,7 @@
 //! Addresses that public names do not lead to: those of private networks, of links and of hosts themselves.
 //!
-//! A web page of a stranger whose name leads to an address of the client's own network may speak to what is there, as if it
-//! came from there (DNS rebinding). The name that is asked for decides: it is what browsers tell pages apart by. So an alias
+//! The name of a stranger's web page may lead to an address of the client's own network. Then the page may speak to the hosts
+//! there, as if it came from there (DNS rebinding). The name that is asked for decides: it is what browsers tell pages apart by. So an alias
 //! that leads from a stranger's name into an excepted zone is no way round.
 
 use std::net::{IpAddr, Ipv6Addr};

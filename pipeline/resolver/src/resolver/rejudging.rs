@@ -30,8 +30,8 @@ impl Resolver {
         }
     }
 
-    /// Whether the rules in use hold for everything that clients may get from here: all answers in the cache have been judged
-    /// by them, as far as they say anything of what answers contain.
+    /// Whether the rules in use hold for everything that clients may get from here. Then they have judged all answers in the
+    /// cache, if they say anything of the content of answers.
     pub fn has_judged(&self) -> bool {
         !self.jobs.is_judging() || !self.answers.rules().judges_answers()
     }
