@@ -40,6 +40,7 @@ impl PortBlocks {
     }
 
     /// The block of a client's port; 0 where the client has no blocks.
+    #[inline(never)]
     pub fn block(&self, address: Ipv4Addr, port: u16) -> u16 {
         let is_in = |(network, mask): &(u32, u32)| address.to_bits() & mask == *network;
         if self.are_none() || !self.networks.iter().any(is_in) {

@@ -9,7 +9,7 @@ use pmdns_config::{Config, View};
 
 use super::bucket::Allowance;
 use super::prefixes::ClientPrefixes;
-use super::table::Table;
+use super::table::{Table, TableSlot};
 use crate::packet::{Packet, Tick};
 use crate::wire::layout::Who;
 use crate::wire::name::Seed;
@@ -159,9 +159,14 @@ impl Limiter {
     }
 
     /// Counts a packet of its client that is let pass or dropped, and says whether it is one too many.
-    #[inline]
+    #[inline(always)]
     pub fn is_exceeded(&mut self, packet: &Packet, now: Tick) -> bool {
-        !self.is_off() && self.judge(packet, self.client(packet), now) != LimitDecision::Pass
+        !self.is_off() && self.is_one_too_many(packet, now)
+    }
+
+    #[inline(never)]
+    fn is_one_too_many(&mut self, packet: &Packet, now: Tick) -> bool {
+        self.judge(packet, self.client(packet), now) != LimitDecision::Pass
     }
 
     /// Counts a query of a client, unless it is exempt.
@@ -178,6 +183,12 @@ impl Limiter {
         if self.table.bucket(place).take(allowance, now) {
             return LimitDecision::Pass;
         }
+        self.exceeded(packet, place)
+    }
+
+    /// What becomes of a query that is one too many. Out of line, so that those within their limits cost as little as can be.
+    #[cold]
+    fn exceeded(&mut self, packet: &Packet, place: TableSlot) -> LimitDecision {
         // Clients of the same prefix do not decide whether this node is fit.
         if packet.is_probe() {
             return LimitDecision::Pass;

@@ -60,15 +60,20 @@ impl Stage for RateLimit {
     #[inline]
     fn process(&mut self, batch: &mut Batch, context: &Context, exits: &mut Exits) {
         let here = Step::at(Self::NAME);
+        let mut run = Run::new(exits);
+        if self.is_idle() {
+            for packet in batch.iter_mut().filter(|packet| packet.step == here) {
+                packet.step = Self::go_on(packet);
+                run.count(packet.step);
+            }
+            return;
+        }
         let mut clients = [0; MAX_BATCH];
-        if !self.is_idle() {
-            for (packet, client) in batch.iter().zip(&mut clients) {
-                if packet.step == here {
-                    *client = self.limiter.client(packet);
-                }
+        for (packet, client) in batch.iter().zip(&mut clients) {
+            if packet.step == here {
+                *client = self.limiter.client(packet);
             }
         }
-        let mut run = Run::new(exits);
         for (packet, client) in batch.iter_mut().zip(clients) {
             if packet.step == here {
                 packet.step = self.judge(packet, client, context);
@@ -80,20 +85,24 @@ impl Stage for RateLimit {
 }
 
 impl RateLimit {
+    /// Where a packet within the limits goes: on, unless it has an answer.
+    #[inline(always)]
+    fn go_on(packet: &Packet) -> Step {
+        if packet.answer == Answer::None { Self::CONTINUE } else { Step::ANSWER }
+    }
+
     #[inline(always)]
     fn judge(&mut self, packet: &mut Packet, client: u64, context: &Context) -> Step {
-        let decided = packet.answer != Answer::None;
-        let go_on = if decided { Step::ANSWER } else { Self::CONTINUE };
         let is_exempt = self.exempts_cookies && packet.layout.flags.has(Flags::RIGHT_COOKIE);
-        if is_exempt || self.limiter.is_off() {
-            return go_on;
+        if is_exempt {
+            return Self::go_on(packet);
         }
         match self.limiter.judge(packet, client, context.now) {
-            LimitDecision::Pass => go_on,
+            LimitDecision::Pass => Self::go_on(packet),
             LimitDecision::Drop => Step::drop(Reason::RateLimited),
             LimitDecision::Slip => {
                 // An error is as short as an answer with TC=1 and says more, so it slips through as it is.
-                if !decided {
+                if packet.answer == Answer::None {
                     packet.answer = Answer::Truncated;
                 }
                 Step::ANSWER

@@ -27,7 +27,7 @@ impl ClientPrefixes {
     }
 
     /// Hash of the prefix of a packet's client. [`Seed::hash`] will not do: it takes bytes for letters.
-    #[inline]
+    #[inline(always)]
     pub fn hash(&self, packet: &Packet) -> u64 {
         let frame = packet.frame.bytes();
         let client = packet.layout.client(frame);
