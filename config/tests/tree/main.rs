@@ -11,5 +11,6 @@ mod markdown;
 mod opens;
 mod package;
 mod paths;
+mod refusals;
 mod shared;
 mod tidy;
