@@ -12,5 +12,6 @@ mod opens;
 mod package;
 mod paths;
 mod refusals;
+mod run;
 mod shared;
 mod tidy;
