@@ -124,6 +124,10 @@ if [[ $(id -u) -ne 0 ]] && ! command -v sudo > /dev/null; then
     echo "run this as root, or install sudo: it makes a network interface" >&2
     exit 1
 fi
+if ! "${as_root[@]}" true; then
+    echo "sudo does not let you: run this as root, which makes a network interface" >&2
+    exit 1
+fi
 scripts/install.sh
 [[ -x ${CARGO_TARGET_DIR:-target}/release/pmdns ]] || echo "building; the first time that takes some minutes (seven on two cores)"
 cargo build --release --package pmdns --bin pmdns
@@ -145,7 +149,12 @@ if ! wait_until_ready; then
     echo "pmdns does not serve; it says why above" >&2
     stop 1
 fi
-! has_interface || set_up_host_side
+if has_interface; then
+    set_up_host_side
+elif [[ -z $given_config ]]; then
+    echo "there is no interface $interface here, so nothing reaches $server; is this another network namespace?" >&2
+    stop 1
+fi
 
 if [[ $selftest == yes ]]; then
     if ask_all; then stop 0; else stop 1; fi
@@ -155,6 +164,12 @@ socket_note=" (its control socket is /run/pmdns/control.sock)"
 if [[ -n $given_config ]]; then
     asked="the upstreams of $given_config"
     socket_note=" (--socket if the config sets control.socket)"
+fi
+if ! has_interface; then
+    printf '\npmdns runs with %s. Ctrl-C stops it.\n' "$given_config"
+    wait "$pid" || stop "$?"
+    pid=
+    stop 0
 fi
 cat << TEXT
 

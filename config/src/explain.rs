@@ -1,6 +1,6 @@
 //! The parser's and serde's errors, told as an operator would want them told.
 
-use toml::de::{DeTable, Error};
+use toml::de::{DeTable, DeValue, Error};
 
 use crate::error::ConfigError;
 use crate::locate::{key_at, place_at};
@@ -76,6 +76,14 @@ pub(crate) fn wrong_bracket(text: &str, root: &DeTable<'_>) -> Vec<ConfigError> 
         Some(ConfigError::WrongValue { place, key: name.to_owned(), problem })
     });
     wrong.collect()
+}
+
+/// Whether a value may stand for what has this name, by its brackets.
+pub(crate) fn has_its_brackets(name: &str, value: &DeValue<'_>) -> bool {
+    match SEVERAL.contains(&name) {
+        true => !value.is_table(),
+        false => !value.is_array() || !is_table(name),
+    }
 }
 
 /// Whether there is a table of this name.

@@ -1,13 +1,14 @@
 //! All mistakes of a text at once. Unreadable parts are told and taken out, and the rest is read on.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
 use crate::error::ConfigError;
-use crate::explain::{misread, wrong_bracket};
+use crate::explain::{has_its_brackets, misread, wrong_bracket};
 use crate::limits::MAX_MISTAKES;
 use crate::locate::key_at;
 use crate::settings::Config;
@@ -21,6 +22,29 @@ pub(crate) struct Gathered {
     pub(crate) errors: Vec<ConfigError>,
     /// The tables that something was taken out of. What else seems wrong with them may follow from that.
     pub(crate) damaged: BTreeSet<String>,
+    /// Unknown keys that were read as the ones they are like: the paths of these, and the paths as they are written.
+    pub(crate) meant: BTreeMap<String, String>,
+}
+
+impl Gathered {
+    /// Whether a mistake at this path, as it is written, is about a key whose name was wrong already.
+    fn is_told(&self, path: &str) -> bool {
+        self.meant.values().any(|written| written.contains('.') && is_below(path, written))
+    }
+
+    /// The path in the text of a key of the settings; `None`: that key was told already.
+    pub(crate) fn written(&self, key: &str) -> Option<String> {
+        let Some((meant, written)) = self.meant.iter().find(|(meant, _)| is_below(key, meant))
+        else {
+            return Some(key.to_owned());
+        };
+        (!written.contains('.')).then(|| format!("{written}{}", &key[meant.len()..]))
+    }
+}
+
+/// Whether a path is this one or leads on from it.
+fn is_below(path: &str, start: &str) -> bool {
+    path.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Reads the tables of `text`, which `root` is.
@@ -44,20 +68,35 @@ pub(crate) fn gather(text: &str, mut root: Spanned<DeTable<'_>>) -> Gathered {
         };
         let (error, offset) = misread(text, &error);
         let path = key_at(text, offset).unwrap_or_default();
+        if let ConfigError::UnknownKey { nearest: Some(nearest), .. } = &error
+            && rename(root.get_mut(), offset, nearest)
+        {
+            let (meant, path) = match path.rsplit_once('.') {
+                Some((table, _)) => (format!("{table}.{nearest}"), path),
+                // The path of a table in two brackets has the number of its first.
+                None => (nearest.clone(), path.split('[').next().unwrap_or_default().to_owned()),
+            };
+            taken_out.insert(meant.clone());
+            gathered.meant.insert(meant, path);
+            gathered.errors.push(error);
+            continue;
+        }
         let table = match &error {
             ConfigError::UnknownKey { nearest: Some(nearest), .. } if !path.contains('.') => {
                 nearest
             }
             _ => path.split(['.', '[']).next().unwrap_or_default(),
         };
-        // A key that is like none of the table is nobody's slip: the rest of its table is as it was meant.
-        let is_foreign = matches!(&error, ConfigError::UnknownKey { nearest: None, .. });
+        let read_as = gathered.meant.iter().find(|(_, written)| *written == table);
+        let table = read_as.map_or(table, |(meant, _)| meant).to_owned();
+        // The rest of its table is as it was meant: it is like no key there, or like one that is there as well.
+        let is_foreign = matches!(&error, ConfigError::UnknownKey { .. });
         if !is_foreign || !path.contains('.') {
-            gathered.damaged.insert(table.to_owned());
+            gathered.damaged.insert(table);
         }
         // A key that is missing because it was taken out is no mistake of its own.
         let follows = matches!(&error, ConfigError::MissingKey { key, .. } if taken_out.contains(&format!("{path}.{key}")));
-        if !follows {
+        if !follows && !gathered.is_told(&path) {
             gathered.errors.push(error);
         }
         let (rest, has_shrunk) = table_without(std::mem::take(root.get_mut()), offset);
@@ -68,6 +107,36 @@ pub(crate) fn gather(text: &str, mut root: Spanned<DeTable<'_>>) -> Gathered {
         }
     }
     gathered
+}
+
+/// Gives the key at `offset` the name that was meant, and whether that could be: not if the table has such a key, or if
+/// a table has other brackets than one of that name.
+fn rename(table: &mut DeTable<'_>, offset: usize, meant: &str) -> bool {
+    let here = table.keys().find(|key| key.span().contains(&offset)).cloned();
+    if let Some(key) = here {
+        let is_free = !table.contains_key(meant);
+        if let Some(value) = table.get(&key)
+            && is_free
+            && has_its_brackets(meant, value.get_ref())
+            && let Some(value) = table.remove(&key)
+        {
+            table.insert(Spanned::new(key.span(), Cow::Owned(meant.to_owned())), value);
+            return true;
+        }
+        return false;
+    }
+    table.iter_mut().any(|(_, value)| rename_in(value.get_mut(), offset, meant))
+}
+
+/// The same in a value.
+fn rename_in(value: &mut DeValue<'_>, offset: usize, meant: &str) -> bool {
+    match value {
+        DeValue::Table(table) => rename(table, offset, meant),
+        DeValue::Array(array) => {
+            array.iter_mut().any(|element| rename_in(element.get_mut(), offset, meant))
+        }
+        _ => false,
+    }
 }
 
 /// The table without the innermost key, element or table that `offset` belongs to, and whether there was one.

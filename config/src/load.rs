@@ -11,7 +11,7 @@ use crate::changes::FixedKeys;
 use crate::check::{Mistake, check};
 use crate::error::{ConfigError, Location};
 use crate::explain::not_toml;
-use crate::gather::{Gathered, gather};
+use crate::gather::gather;
 use crate::limits::{MAX_FILE_BYTES, MAX_MISTAKES};
 use crate::locate::place_of;
 use crate::problem::Problem;
@@ -102,16 +102,18 @@ impl ConfigText {
 /// The parts of `text` that could be read, and the mistakes.
 fn from_text(text: &str) -> Result<(Config, Option<ConfigError>), ConfigError> {
     let root = DeTable::parse(text).map_err(|error| not_toml(text, &error))?;
-    let Gathered { config, mut errors, damaged } = gather(text, root);
-    if let Some(config) = &config {
-        let mistakes = check(config, &damaged);
-        errors.extend(mistakes.into_iter().map(|one| unlawful(place_of(text, &one.key), one)));
+    let mut gathered = gather(text, root);
+    let mut errors = std::mem::take(&mut gathered.errors);
+    if let Some(config) = &gathered.config {
+        let mistakes = check(config, &gathered.damaged).into_iter();
+        let place = |one: &Mistake| Some(place_of(text, &gathered.written(&one.key)?));
+        errors.extend(mistakes.filter_map(|one| Some(unlawful(place(&one)?, one))));
     }
     errors.truncate(MAX_MISTAKES);
     // What is missing from the whole file comes last.
     let line = |error: &ConfigError| error.place().and_then(|place| place.line);
     errors.sort_by_key(|error| line(error).unwrap_or(u32::MAX));
-    Ok((config.unwrap_or_default(), ConfigError::of(errors)))
+    Ok((gathered.config.unwrap_or_default(), ConfigError::of(errors)))
 }
 
 fn unlawful(place: Location, Mistake { key, problem }: Mistake) -> ConfigError {
@@ -198,6 +200,64 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("line 3: `frames.batch` is 0;"), "{told}");
+    }
+
+    #[test]
+    fn d24_a_slip_in_a_name_hides_no_other_mistake_of_its_table() {
+        let port = "[[port]]\nname = \"a\"\ndevice = \"replay\"\naddresses = [\"192.0.2.2\"]\n";
+        let upstream = "[[upstream]]\naddress = \"192.0.2.1:53\"\n";
+        for (text, told) in [
+            // The rules of the table are checked, with the value that was meant.
+            (
+                format!("[frames]\nbtach = 8\nring = 100\n{port}{upstream}"),
+                ["line 2, column 1: unknown key `btach`", "line 3: `frames.ring` is 100;"],
+            ),
+            // So are other values that cannot be read, and other slips.
+            (
+                format!("[frames]\nbtach = 8\nring = \"x\"\n{port}{upstream}"),
+                ["line 2, column 1: unknown key `btach`", "line 3, column 8: `frames.ring`: "],
+            ),
+            (
+                format!("[frames]\nbtach = 8\nrnig = 100\n{port}{upstream}"),
+                ["line 2, column 1: unknown key `btach`", "line 3, column 1: unknown key `rnig`"],
+            ),
+            // A key that is there as well keeps its value.
+            (
+                format!("[frames]\nbatch = 0\nbtach = 8\n{port}{upstream}"),
+                ["line 2: `frames.batch` is 0;", "line 3, column 1: unknown key `btach`"],
+            ),
+            // Tables are told with the lines on which they are written.
+            (
+                format!("{port}[[upstraem]]\naddress = \"192.0.2.1:0\"\n"),
+                ["line 5, column 3: unknown key `upstraem`", "line 6: `upstream[0].address` is"],
+            ),
+            (
+                format!("{port}[[upstraem]]\naddress = 7\n"),
+                [
+                    "line 5, column 3: unknown key `upstraem`",
+                    "line 6, column 11: `upstraem[0].address`",
+                ],
+            ),
+        ] {
+            let mistakes = Config::from_toml(&text).unwrap_err().to_string();
+            let lines: Vec<&str> = mistakes.lines().collect();
+            assert_eq!((lines.len(), lines[0]), (3, "2 mistakes:"), "{mistakes}");
+            for (line, start) in lines[1..].iter().zip(told) {
+                assert!(line.starts_with(start), "{start:?} in {mistakes}");
+            }
+        }
+    }
+
+    #[test]
+    fn d24_a_value_under_a_wrong_name_is_told_once() {
+        let rest = "[[port]]\nname = \"a\"\ndevice = \"replay\"\naddresses = [\"192.0.2.2\"]\n\
+            [[upstream]]\naddress = \"192.0.2.1:53\"\n";
+        for value in ["0", "\"x\"", "[1]", "{ a = 1 }"] {
+            let told =
+                Config::from_toml(&format!("[frames]\nbtach = {value}\n{rest}")).unwrap_err();
+            let told = told.to_string();
+            assert!(told.starts_with("line 2, column 1: unknown key `btach`"), "{told}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::control::{profile, top};
 use crate::health::drain;
@@ -16,11 +16,13 @@ mod lists;
 mod local;
 mod request;
 mod searches;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod upstreams;
 
 pub use self::clients::ClientCommand;
-pub use self::instance::{ConfigFile, Instance, config_file};
+pub use self::instance::{ConfigFile, ImportFormat, Instance, config_file};
 pub use self::line::{Line, WordError};
 pub use self::lists::ListCommand;
 pub use self::local::LocalCommand;
@@ -42,6 +44,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 pub enum Command {
     /// Serve until SIGINT or SIGTERM.
+    #[command(after_help = "Example: pmdns run --config /etc/pmdns/pmdns.toml")]
     Run {
         /// Its configuration.
         #[command(flatten)]
@@ -49,11 +52,12 @@ pub enum Command {
         /// Print all counters at the end, not a summary.
         #[arg(long)]
         counters: bool,
-        /// Print them as JSON.
+        /// Print the counters as JSON.
         #[arg(long)]
         json: bool,
     },
     /// Check a config file, and whether this machine has what it asks for. Say what to change.
+    #[command(after_help = "Example: pmdns check --elsewhere --config node2.toml")]
     Check {
         /// Its configuration.
         #[command(flatten)]
@@ -63,6 +67,7 @@ pub enum Command {
         elsewhere: bool,
     },
     /// Check whether this machine suits pmdns, with its NICs, CPUs and memory. Give a command for each problem.
+    #[command(after_help = "Example: pmdns doctor --config /etc/pmdns/pmdns.toml")]
     Doctor {
         /// The config file; without it the default one, if there is one.
         #[arg(short, long)]
@@ -72,20 +77,24 @@ pub enum Command {
         json: bool,
     },
     /// Make a configuration of another server's: unbound.conf, dnsdist.conf (Lua) or named.conf.
+    #[command(after_help = "Example: pmdns import /etc/unbound/unbound.conf --output pmdns.toml")]
     Import {
         /// The other server's configuration; files that it includes are read too.
         file: PathBuf,
-        /// Which server it is for.
+        /// The kind of the other server.
         #[arg(long, value_enum, default_value_t)]
         format: ImportFormat,
         /// The file to write; without it the configuration is printed.
         #[arg(short, long)]
         output: Option<PathBuf>,
-        /// Write it also if settings are lost that decide who may ask, what they are told, or whom we ask.
+        /// Write the configuration even if it loses settings that decide which clients may ask, or which upstreams are asked.
         #[arg(long)]
         partial: bool,
     },
     /// Run a capture through the line, as an ordinary user, and print the counters.
+    #[command(
+        after_help = "Example: pmdns replay queries.pcap --output answers.pcap --config replay.toml"
+    )]
     Replay {
         /// The capture: pcap or pcapng, Ethernet.
         input: PathBuf,
@@ -100,6 +109,7 @@ pub enum Command {
         json: bool,
     },
     /// Check whether a running instance is fit to serve; the exit code tells.
+    #[command(after_help = "Example: pmdns health --json")]
     Health {
         /// The instance that is asked.
         #[command(flatten)]
@@ -115,8 +125,9 @@ pub enum Command {
         file: ConfigFile,
     },
     /// Report a running instance as drained: it answers, but routes to it are withdrawn.
+    #[command(after_help = "Example: pmdns drain --wait 60")]
     Drain {
-        /// Wait up to so many seconds until no more queries come.
+        /// Wait until no more queries come, at most this many seconds.
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(drain::SECONDS))]
         wait: Option<u64>,
         /// The instance that is asked.
@@ -124,18 +135,21 @@ pub enum Command {
         instance: Instance,
     },
     /// Undo `drain`: routes to a running instance are announced again.
+    #[command(after_help = "Example: pmdns resume")]
     Resume {
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
     },
     /// Have a running instance read its configuration anew: rules, lists, upstreams, rates. Say what needs a restart.
+    #[command(after_help = "Example: pmdns reload")]
     Reload {
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
     },
     /// Print the counters of a running instance.
+    #[command(after_help = "Example: pmdns stats --json")]
     Stats {
         /// The instance that is asked.
         #[command(flatten)]
@@ -145,10 +159,11 @@ pub enum Command {
         json: bool,
     },
     /// Take answers out of the cache of a running instance.
+    #[command(after_help = "Example: pmdns purge example.com --suffix")]
     Purge {
         /// The name whose answers are taken out.
         name: String,
-        /// Also take out answers for names below it.
+        /// Also take out answers for names below this one.
         #[arg(long)]
         suffix: bool,
         /// Take out only answers of this record type.
@@ -161,17 +176,18 @@ pub enum Command {
     /// Block a name on a running instance, whatever lists and policy zones say.
     ///
     /// There is one entry for each name and view. The entry of a client's view stands before the one of all views. The
-    /// answer says which entry is replaced. Example: pmdns block ads.example.com --suffix --view kids
+    /// answer says which entry is replaced.
+    #[command(after_help = "Example: pmdns block ads.example.com --suffix --view kids")]
     Block {
         /// The name; `*.ads.example.com` is `ads.example.com --suffix`.
         name: String,
-        /// Also block names below it; without it the name alone.
+        /// Also block the names below this one; without `--suffix` the name alone.
         #[arg(long)]
         suffix: bool,
         /// The answer to clients: nxdomain, nodata, refused, null or drop.
         #[arg(long, default_value = "nxdomain")]
         action: String,
-        /// A view in which it holds, and no other; may be given again.
+        /// A view in which the entry holds, and no other; may be given again.
         #[arg(long = "view", value_name = "VIEW")]
         views: Vec<String>,
         /// The instance that is asked.
@@ -180,15 +196,15 @@ pub enum Command {
     },
     /// Let a name pass on a running instance, whatever lists and policy zones say.
     ///
-    /// There is one entry for each name and view. An exception in one view lifts no block in another. Example:
-    /// pmdns allow good.ads.example.com --view kids
+    /// There is one entry for each name and view. An exception in one view lifts no block in another.
+    #[command(after_help = "Example: pmdns allow good.ads.example.com --view kids")]
     Allow {
         /// The name; `*.ads.example.com` is `ads.example.com --suffix`.
         name: String,
-        /// Also let names below it pass; without it the name alone.
+        /// Also let the names below this one pass; without `--suffix` the name alone.
         #[arg(long)]
         suffix: bool,
-        /// A view in which it holds, and no other; may be given again.
+        /// A view in which the entry holds, and no other; may be given again.
         #[arg(long = "view", value_name = "VIEW")]
         views: Vec<String>,
         /// The instance that is asked.
@@ -196,8 +212,7 @@ pub enum Command {
         instance: Instance,
     },
     /// Remove the entry of a name on a running instance, whether it blocks or allows. The answer says which it was.
-    ///
-    /// Example: pmdns unblock ads.example.com --view kids
+    #[command(after_help = "Example: pmdns unblock ads.example.com --view kids")]
     Unblock {
         /// The name.
         name: String,
@@ -209,6 +224,7 @@ pub enum Command {
         instance: Instance,
     },
     /// Print the names that are blocked and allowed on a running instance, at most 1,000.
+    #[command(after_help = "Example: pmdns entries ads.example.com --json")]
     Entries {
         /// Begin after this name.
         after: Option<String>,
@@ -241,11 +257,12 @@ pub enum Command {
         command: ListCommand,
     },
     /// Print the configuration that a running instance uses, or where its file differs.
+    #[command(after_help = "Example: pmdns config --diff")]
     Config {
-        /// Print what is in use, without secrets.
+        /// Print the configuration in use, without secrets.
         #[arg(long, required_unless_present = "diff", conflicts_with = "diff")]
         running: bool,
-        /// Print where the file differs from it.
+        /// Print where the file differs from the configuration in use.
         #[arg(long)]
         diff: bool,
         /// The instance that is asked.
@@ -253,6 +270,7 @@ pub enum Command {
         instance: Instance,
     },
     /// Have a running instance fetch a block list by its URL now.
+    #[command(after_help = "Example: pmdns refresh ads.txt")]
     Refresh {
         /// The last part of the name of the list's file.
         name: String,
@@ -261,6 +279,7 @@ pub enum Command {
         instance: Instance,
     },
     /// Write the cache of a running instance to a file.
+    #[command(after_help = "Example: pmdns dump /var/lib/pmdns/cache.dump")]
     Dump {
         /// The file.
         file: PathBuf,
@@ -269,13 +288,14 @@ pub enum Command {
         instance: Instance,
     },
     /// Show answers in the cache of a running instance.
+    #[command(after_help = "Example: pmdns cache example.com --type AAAA --limit 20")]
     Cache {
-        /// Only those for this name and names below it.
+        /// Show only answers for this name and names below it.
         name: Option<String>,
-        /// Only those of this record type.
+        /// Show only answers of this record type.
         #[arg(long = "type", value_name = "TYPE")]
         record_type: Option<String>,
-        /// So many, 1 to 10000.
+        /// How many answers, 1 to 10000.
         #[arg(long, default_value_t = 100)]
         limit: u32,
         /// The instance that is asked.
@@ -286,6 +306,7 @@ pub enum Command {
         json: bool,
     },
     /// Load the answers of a dump into the cache of a running instance.
+    #[command(after_help = "Example: pmdns load /var/lib/pmdns/cache.dump")]
     Load {
         /// The file.
         file: PathBuf,
@@ -294,13 +315,14 @@ pub enum Command {
         instance: Instance,
     },
     /// Say which answer a client of a running instance would get, and why. No upstream is asked, nothing is counted.
+    #[command(after_help = "Example: pmdns lookup www.example.com AAAA --client 192.0.2.7")]
     Lookup {
         /// The name.
         name: String,
         /// The record type.
         #[arg(default_value = "A", value_name = "TYPE")]
         record_type: String,
-        /// The address of the client, which decides on access, view and rules; without it: a client in no view.
+        /// The address of the client, which decides on access, view and rules; without `--client` a client in no view.
         #[arg(long, value_name = "IP")]
         client: Option<IpAddr>,
         /// The instance that is asked.
@@ -311,6 +333,9 @@ pub enum Command {
         json: bool,
     },
     /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over.
+    #[command(
+        after_help = "Example: pmdns capture --write packets.pcapng --client 192.0.2.0/24 --count 1000"
+    )]
     Capture {
         /// The file to write; `-`: standard output, for `tshark -r -` and `wireshark -k -i -`.
         #[arg(short, long, value_name = "FILE")]
@@ -329,24 +354,28 @@ pub enum Command {
         instance: Instance,
     },
     /// Follow packets through the stages of a running instance, with the cycles of each, until Ctrl-C or `-n` packets.
+    #[command(after_help = "Example: pmdns trace -n 2 --name example.com")]
     Trace {
         /// Which packets.
         #[command(flatten)]
         search: TraceArguments,
     },
     /// Search the database of the query log, the newest entries first.
+    #[command(after_help = "Example: pmdns log --since 10m --client 192.0.2.7 --blocked")]
     Log {
         /// The search and its place.
         #[command(flatten)]
         search: LogArguments,
     },
     /// Print names, clients and zones that come most to a running instance.
+    #[command(after_help = "Example: pmdns hitters clients --window 1h -n 50")]
     Hitters {
         /// What is printed.
         #[command(flatten)]
         search: HitterArguments,
     },
     /// Print the zones that are flooded with random names.
+    #[command(after_help = "Example: pmdns floods --json")]
     Floods {
         /// Print JSON.
         #[arg(long)]
@@ -356,12 +385,14 @@ pub enum Command {
         instance: Instance,
     },
     /// Limit the misses of a zone on a running instance, or print the limits. Cached answers are not limited.
+    #[command(after_help = "Example: pmdns limit example.com --rate 50 --for 10m")]
     Limit {
         /// The limit.
         #[command(flatten)]
         limit: LimitArguments,
     },
     /// Lift the limit of a zone on a running instance.
+    #[command(after_help = "Example: pmdns unlimit example.com")]
     Unlimit {
         /// The zone.
         zone: String,
@@ -370,6 +401,7 @@ pub enum Command {
         instance: Instance,
     },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
+    #[command(after_help = "Example: pmdns top --once")]
     Top {
         /// The instance that is asked.
         #[command(flatten)]
@@ -382,6 +414,7 @@ pub enum Command {
         once: bool,
     },
     /// Watch a running instance for some time and write a page with plots.
+    #[command(after_help = "Example: pmdns profile --seconds 30 --output profile.html")]
     Profile {
         /// How many seconds to watch, 1 to 3600.
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(profile::SECONDS))]
@@ -394,21 +427,8 @@ pub enum Command {
         instance: Instance,
     },
     /// Print the version.
+    #[command(after_help = "Example: pmdns version")]
     Version,
-}
-
-/// The server whose configuration is imported.
-#[derive(Clone, Copy, Default, ValueEnum)]
-pub enum ImportFormat {
-    /// What the file's text says.
-    #[default]
-    Auto,
-    /// unbound.conf.
-    Unbound,
-    /// dnsdist.conf, in Lua.
-    Dnsdist,
-    /// named.conf of BIND.
-    Named,
 }
 
 /// Seconds between two updates.

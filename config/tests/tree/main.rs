@@ -11,5 +11,7 @@ mod markdown;
 mod opens;
 mod package;
 mod paths;
+mod refusals;
+mod run;
 mod shared;
 mod tidy;

@@ -1,15 +1,17 @@
 // Groups of clients: views of the configuration, and the client table that changes at run time.
 
 import { get, may, parameters, post, remove } from "./api.js";
-import { byId, change, element, field, fill, form, heading } from "./dom.js";
+import { byId, change, choice, element, field, fill, form, heading, options } from "./dom.js";
 import { Paged, removal } from "./names.js";
 import { Table } from "./tables.js";
 
 /** Makes the panels. `read` brings them up to date. */
 export function clientsPage() {
   const reads = [];
-  if (may("get /api/v1/clients")) reads.push(table());
-  if (may("get /api/v1/views")) reads.push(views());
+  // The views that a client can be put into.
+  const view = choice("view", []);
+  if (may("get /api/v1/views")) reads.push(views((names) => options(view, names.map((name) => [name, name]))));
+  if (may("get /api/v1/clients")) reads.push(table(view));
   return { read: async () => { for (const read of reads) await read(); } };
 }
 
@@ -17,7 +19,8 @@ export function clientsPage() {
 const clientsOf = ({ name, clients }) =>
   clients.join(", ") || (name === "default" ? "all that are in no other view" : "those of the client table");
 
-function views() {
+/** `tell` gets the names of the views. */
+function views(tell) {
   const all = new Table([
     { title: "view", name: true, of: (one) => one.name },
     { title: "clients", name: true, of: clientsOf },
@@ -26,10 +29,14 @@ function views() {
     { title: "lists", name: true, of: (one) => (one.lists ?? []).join(", ") },
   ], { key: (one) => one.name, empty: "There are no views.", caption: "Views" });
   fill(byId("views"), heading("Views", "of the configuration"), all.node);
-  return async () => all.update((await get("/api/v1/views")).views);
+  return async () => {
+    const { views: found } = await get("/api/v1/views");
+    all.update(found);
+    tell(found.map((one) => one.name));
+  };
 }
 
-function table() {
+function table(view) {
   const input = (name, more) => element("input", { name, required: true, spellcheck: "false", autocapitalize: "none", ...more });
   const path = (one) => `/api/v1/clients${parameters({ prefix: one.prefix })}`;
   const paged = new Paged("/api/v1/clients", "clients", [
@@ -45,13 +52,17 @@ function table() {
     }
   },
   field("Prefix", input("prefix", { placeholder: "192.0.2.7" })),
-  field("View", input("view", { placeholder: "kids" })),
+  field("View", view),
   element("button", { type: "submit" }, "Put"));
-  fill(byId("profiles"), element("h2", {}, "Client table", paged.total), put, finder(), paged.node);
+  // Without a client table there is nothing to put clients into, nor to find them in.
+  const forms = element("div", {}, put, finder());
+  fill(byId("profiles"), element("h2", {}, "Client table", paged.total), forms, paged.node);
   return async () => {
     try {
       await paged.read();
+      forms.hidden = false;
     } catch (problem) {
+      forms.hidden = problem.status === 409;
       paged.table.update([]);
       fill(paged.table.empty, problem.message);
     }

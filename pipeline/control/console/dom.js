@@ -55,8 +55,16 @@ export function field(label, input) {
 }
 
 export function choice(name, values) {
-  const options = values.map(([value, text]) => element("option", { value }, text));
-  return element("select", { name }, options);
+  return options(element("select", { name }), values);
+}
+
+/** Gives a select these values. What is chosen of them stays. */
+export function options(select, values) {
+  const isSame = values.length === select.length && values.every(([value], index) => select.options[index].value === value);
+  if (isSame) return select;
+  const chosen = select.length > 0 ? select.value : null;
+  fill(select, values.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
+  return select;
 }
 
 /** A form whose fields go to `send` by name. It is not sent twice at once. */

@@ -5,9 +5,16 @@ import { byId, change, choice, confirmed, element, field, fill, form, heading } 
 import { count, duration } from "./format.js";
 import { Table } from "./tables.js";
 
+const ADD = "post /api/v1/lists";
+
 /** Makes the panel. `views`: the choice of views in its form. */
 export function listsPanel(views) {
-  const read = async () => table.update((await get("/api/v1/lists")).lists);
+  const read = async () => {
+    const { lists, addable = true } = await get("/api/v1/lists");
+    table.update(lists);
+    add.hidden = !addable || !may(ADD);
+    closed.hidden = addable || !may(ADD);
+  };
   const nameOf = (row) => row.file.split("/").at(-1);
   const path = (row) => `/api/v1/lists/${encodeURIComponent(nameOf(row))}`;
   const act = async (request) => { if (await change(request)) await read(); };
@@ -33,14 +40,16 @@ export function listsPanel(views) {
     },
     { title: "", node: actions },
   ], { key: (one) => `${one.file} ${one.url} ${one.added}`, empty: "There is no block list.", caption: "Block lists" });
-  fill(byId("lists"), heading("Block lists", "a reload reads them anew"), addition(views, read), table.node);
+  const add = addition(views, read);
+  const closed = element("p", { class: "quiet", hidden: true }, "To add lists here, name a folder for them: control.lists.");
+  fill(byId("lists"), heading("Block lists", "a reload reads them anew"), add, closed, table.node);
   return { read };
 }
 
 /** The form that adds a list. */
 function addition(views, read) {
   const text = (name, more = {}) => element("input", { name, spellcheck: "false", autocapitalize: "none", ...more });
-  return form({ id: "list-form", "data-route": "post /api/v1/lists" }, async (values, node) => {
+  return form({ id: "list-form", "data-route": ADD }, async (values, node) => {
     const list = { name: values.name.trim(), url: values.url.trim(), refresh_seconds: Number(values.every), views: views.chosen };
     if (values.address.trim()) list.address = values.address.trim();
     if (await change(post("/api/v1/lists", list))) {

@@ -59,8 +59,12 @@ export function logPanel(explain) {
       const row = (entry, index) => ({ ...entry, key: `${found} ${index}`, isWhole: isWhole(entry.client, page) });
       table.update(page.entries.map(row));
       fill(trouble);
+      search.hidden = false;
     } catch (refused) {
+      // Without a database nothing can be searched.
+      search.hidden = refused.status === 404;
       table.update([]);
+      table.empty.hidden = search.hidden;
       fill(trouble, `✕ ${refused.message}`);
     }
   },

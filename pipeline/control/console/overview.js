@@ -30,7 +30,7 @@ export class Overview {
         ],
       }),
       new Chart(byId("chart-ratio"), {
-        title: "Answered here", text: (share) => percent(share, 0), scale: "share",
+        title: "Answered by the cache", text: (share) => percent(share, 0), scale: "share",
         series: [{ name: "hit ratio", of: (one) => one.hitRatio }],
       }),
       new Chart(byId("chart-latency"), {

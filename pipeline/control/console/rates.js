@@ -15,14 +15,15 @@ export function between(earlier, later) {
   const hits = span.rate((core) => exits(core, "lookup", "encode"));
   const local = span.rate((core) => exits(core, "policy", "encode"));
   const misses = span.rate((core) => exits(core, "policy", "slow_path"));
-  const all = hits + local + misses;
+  // Answers of rules are neither hits nor misses.
+  const cached = hits + misses;
   return {
     seconds: span.seconds,
     hits,
     local,
     misses,
-    queries: all,
-    hitRatio: all > 0 ? (hits + local) / all : null,
+    queries: hits + local + misses,
+    hitRatio: cached > 0 ? hits / cached : null,
     received: span.rate((core) => passed(core, (link) => link.includes(":rx"))),
     transmitted: span.rate((core) => passed(core, (link) => link.includes(":tx"))),
     dropped: span.rate(droppedBy),

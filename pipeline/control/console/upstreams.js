@@ -17,7 +17,8 @@ export class Upstreams {
     this.table = new Table([
       { title: "address", name: true, of: (one) => one.address },
       { title: "state", of: stateOf, mark: (one) => (one.drained || one.rests ? "bad" : "good") },
-      { title: "group", name: true, of: (one) => one.group ?? "–" },
+      { title: "group", of: (one) => one.group ?? "–" },
+      // Only groups that are asked by turns have weights.
       number("weight", (one) => String(one.weight ?? "–")),
       number("queries/s", (one) => countOrDot(one.queries)),
       number("replies/s", (one) => countOrDot(one.replies)),
@@ -42,8 +43,8 @@ export class Upstreams {
   show(rates) {
     this.#rates = rates;
     this.table.update(rates.map((one) => {
-      const { drained, weight, group } = this.#said.get(one.address) ?? {};
-      return { ...one, drained, weight, group };
+      const { drained, weight, weighted, group } = this.#said.get(one.address) ?? {};
+      return { ...one, drained, weight: weighted === false ? null : weight, weighted, group };
     }));
   }
 
@@ -75,4 +76,5 @@ function stateOf(one) {
 
 function renewActions(node, one) {
   write(node.firstElementChild, one.drained ? "Resume" : "Drain");
+  node.lastElementChild.hidden = !one.weighted;
 }

@@ -74,6 +74,9 @@ pub struct UpstreamAnswer {
     pub group: String,
     /// Its share of the questions of its group, if that has the strategy `round_robin`.
     pub weight: u32,
+    /// Whether weights count in its group: it has the strategy `round_robin`.
+    #[serde(default)]
+    pub weighted: bool,
     /// Whether it gets no new questions, by an operator's word.
     pub drained: bool,
     /// Its counters, as docs/counters.md describes them.
@@ -118,6 +121,9 @@ pub struct ListAnswer {
 pub struct Lists {
     /// In the order of the file.
     pub lists: Vec<ListAnswer>,
+    /// Whether lists can be added at run time: `control.lists` names a folder for them.
+    #[serde(default)]
+    pub addable: bool,
 }
 
 /// A change of the configuration at run time, which no file has.

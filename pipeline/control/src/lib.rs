@@ -35,5 +35,5 @@ pub use entries::{
 };
 pub use hitters::{Hitter, HittersQuery, LimitOrder, Window};
 pub use lists::{ListChange, NewList};
-pub use reply::{Refusal, Reply};
+pub use reply::{Refusal, Reply, named};
 pub use upstreams::{NewUpstream, UpstreamChange, UpstreamState};

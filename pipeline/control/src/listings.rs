@@ -68,7 +68,7 @@ impl fmt::Display for ClientAnswer {
 
 impl fmt::Display for Upstreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for UpstreamAnswer { address, group, weight, drained, counters } in &self.upstreams {
+        for UpstreamAnswer { address, group, weight, drained, counters, .. } in &self.upstreams {
             let count = |name: &str| counters.get(name).and_then(|value| value.as_u64());
             let counted = ["queries", "replies", "timeouts"]
                 .map(|name| format!("{} {name}", count(name).unwrap_or_default()));

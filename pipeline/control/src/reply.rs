@@ -32,6 +32,21 @@ pub enum Refusal {
     Stopping,
 }
 
+/// Names that a refusal has of those that there are.
+const MAX_NAMED: usize = 8;
+
+/// The names that there are, for a refusal of one that there is not: who reads it may have no other way to see them.
+pub fn named(names: impl IntoIterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.into_iter().collect();
+    let others = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
+    match (names.is_empty(), others) {
+        (true, _) => "there are none".to_owned(),
+        (false, 0) => format!("there are {}", names.join(", ")),
+        (false, _) => format!("there are {} and {others} more", names.join(", ")),
+    }
+}
+
 impl Reply {
     /// A reply with this value.
     pub fn of(value: &impl Serialize) -> Self {
@@ -66,6 +81,14 @@ impl Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_names_what_there_is_and_has_an_end() {
+        let names = |count: usize| named((0..count).map(|number| format!("n{number}")));
+        assert_eq!(names(0), "there are none");
+        assert_eq!(names(2), "there are n0, n1");
+        assert_eq!(names(10), "there are n0, n1, n2, n3, n4, n5, n6, n7 and 2 more");
+    }
 
     #[test]
     fn texts_of_the_socket_are_replies() {

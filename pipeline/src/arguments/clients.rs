@@ -12,6 +12,7 @@ use super::{Line, Listed};
 #[derive(Subcommand)]
 pub enum ClientCommand {
     /// Put the clients of a prefix into a view. The longest prefix decides.
+    #[command(after_help = "Example: pmdns client set 2001:db8:9::/56 kids")]
     Set {
         /// The prefix, or an address.
         prefix: String,
@@ -22,6 +23,7 @@ pub enum ClientCommand {
         instance: Instance,
     },
     /// Take a prefix out of the table.
+    #[command(after_help = "Example: pmdns client remove 192.0.2.9")]
     Remove {
         /// The prefix, or an address.
         prefix: String,
@@ -30,6 +32,7 @@ pub enum ClientCommand {
         instance: Instance,
     },
     /// Print which view a client is in, and which prefix decides.
+    #[command(after_help = "Example: pmdns client show 192.0.2.9")]
     Show {
         /// The client's address.
         address: String,
@@ -38,6 +41,7 @@ pub enum ClientCommand {
         listed: Listed,
     },
     /// Print the prefixes of the table, at most 1,000.
+    #[command(after_help = "Example: pmdns client list 192.0.2.9/32")]
     List {
         /// Begin after this prefix.
         after: Option<String>,

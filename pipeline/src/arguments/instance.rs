@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use pmdns_config::Control;
 
 /// The config file that is read without `--config`.
@@ -24,7 +24,21 @@ pub struct ConfigFile {
 /// Which running instance.
 #[derive(Args)]
 pub struct Instance {
-    /// Its control socket: `control.socket` of its config.
+    /// The control socket of the instance: `control.socket` of its config.
     #[arg(long, default_value_os_t = Control::default().socket)]
     pub socket: PathBuf,
+}
+
+/// The server whose configuration is imported.
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum ImportFormat {
+    /// What the file's text says.
+    #[default]
+    Auto,
+    /// unbound.conf.
+    Unbound,
+    /// dnsdist.conf, in Lua.
+    Dnsdist,
+    /// named.conf of BIND.
+    Named,
 }

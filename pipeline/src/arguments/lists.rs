@@ -13,36 +13,41 @@ use super::{Line, Listed};
 /// Commands on block lists. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
 pub enum ListCommand {
-    /// Print those in use.
+    /// Print the lists in use.
     #[command(visible_alias = "list")]
+    #[command(after_help = "Example: pmdns list show")]
     Show {
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
         listed: Listed,
     },
     /// Fetch one more list by HTTPS, and block its names. The file names the folder for it: `control.lists`.
+    #[command(
+        after_help = "Example: pmdns list add ads --url https://lists.example/ads.txt --view kids"
+    )]
     Add {
         /// The name of the list: letters, digits, `-` and `_`.
         name: String,
-        /// Where it is, as in `https://lists.example/ads.txt`.
+        /// The URL of the list, as in `https://lists.example/ads.txt`.
         #[arg(long)]
         url: String,
         /// The address of the server; without it the system's resolver is asked.
         #[arg(long, value_name = "IP")]
         address: Option<IpAddr>,
-        /// How often it is fetched; without it once a day.
+        /// How often the list is fetched; without this once a day.
         #[arg(long, value_name = "SECONDS")]
         refresh_seconds: Option<u64>,
-        /// A view in which it holds, once for each; without it all.
+        /// A view in which the list holds; may be given again. Without one the list holds in all views.
         #[arg(long = "view", value_name = "VIEW")]
         views: Vec<String>,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
     },
-    /// Remove a list that was added so, with its file.
+    /// Remove a list that `list add` has added, with its file.
+    #[command(after_help = "Example: pmdns list remove ads")]
     Remove {
-        /// Its name.
+        /// The name of the list.
         name: String,
         /// The instance that is asked.
         #[command(flatten)]

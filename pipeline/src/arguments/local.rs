@@ -12,14 +12,15 @@ use super::{Line, Listed};
 #[derive(Subcommand)]
 pub enum LocalCommand {
     /// Add a record. The records of a name replace all that the file says of that name.
+    #[command(after_help = "Example: pmdns local add printer.lan A 192.0.2.7 --ttl 60")]
     Add {
         /// The owner of the record.
         name: String,
-        /// Its type, as in a zone file.
+        /// The type of the record, as in a zone file.
         record_type: String,
-        /// Its data, as in a zone file.
+        /// The data of the record, as in a zone file.
         data: String,
-        /// Its time to live, in seconds.
+        /// The time to live of the record, in seconds.
         #[arg(long, default_value_t = 300)]
         ttl: u32,
         /// The instance that is asked.
@@ -27,16 +28,18 @@ pub enum LocalCommand {
         instance: Instance,
     },
     /// Remove the records of a name.
+    #[command(after_help = "Example: pmdns local remove printer.lan A")]
     Remove {
         /// The owner of the records.
         name: String,
-        /// Their type; without it all.
+        /// The type of the records; without one all of the name.
         record_type: Option<String>,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
     },
     /// Print the records, at most 1,000.
+    #[command(after_help = "Example: pmdns local list printer.lan")]
     List {
         /// Begin after this name.
         after: Option<String>,

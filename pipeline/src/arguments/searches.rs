@@ -11,19 +11,19 @@ use super::instance::{ConfigFile, Instance};
 /// Which packets.
 #[derive(Args)]
 pub struct PacketFilter {
-    /// Only those of this port, by name or number; `streams`: clients over TCP, TLS, HTTPS and QUIC.
+    /// Only packets of this port, by name or number; `streams`: clients over TCP, TLS, HTTPS and QUIC.
     #[arg(long)]
     pub port: Option<String>,
-    /// All those that leave this stage, and none where another stage decides.
+    /// All packets that leave this stage, and none where another stage decides.
     #[arg(long)]
     pub stage: Option<String>,
-    /// Only those that leave a stage to there: `blocked` and other reasons to drop, `encode`, `slow_path`, an exception.
+    /// Only packets that leave a stage to there: `blocked` and other reasons to drop, `encode`, `slow_path`, an exception.
     #[arg(long)]
     pub reason: Option<String>,
-    /// Only those of clients with such an address: `10.0.0.0/8`, or one address.
+    /// Only packets of clients with such an address: `10.0.0.0/8`, or one address.
     #[arg(long, value_name = "PREFIX")]
     pub client: Option<String>,
-    /// Only those about this name and names below it.
+    /// Only packets about this name and names below it.
     #[arg(long, value_name = "SUFFIX")]
     pub name: Option<String>,
 }
@@ -52,25 +52,25 @@ pub struct LogArguments {
     /// The config file.
     #[command(flatten)]
     pub config: ConfigFile,
-    /// No older ones than this: a number with s, m, h or d.
+    /// Only entries that are not older than this: a number with s, m, h or d.
     #[arg(long, value_name = "TIME")]
     pub since: Option<Age>,
-    /// Of this client, as the log names it.
+    /// Only entries of this client, as the log names it.
     #[arg(long)]
     pub client: Option<String>,
-    /// About this name and those below it.
+    /// Only entries about this name and names below it.
     #[arg(long)]
     pub name: Option<String>,
-    /// Of this record type.
+    /// Only entries of this record type.
     #[arg(long = "type", value_name = "TYPE")]
     pub record_type: Option<String>,
-    /// Answered with this rcode.
+    /// Only entries with this rcode in the answer.
     #[arg(long)]
     pub rcode: Option<String>,
-    /// Only those that a list has decided.
+    /// Only entries that a list has decided.
     #[arg(long)]
     pub blocked: bool,
-    /// So many, 1 to 10000.
+    /// How many entries, 1 to 10000.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub limit: u32,
     /// Print JSON lines.
@@ -84,13 +84,13 @@ pub struct TraceArguments {
     /// End after so many packets, 1 to 1000.
     #[arg(short = 'n', long, default_value_t = 10)]
     pub count: u64,
-    /// Only those of this port, by name or number.
+    /// Only packets of this port, by name or number.
     #[arg(long)]
     pub port: Option<String>,
-    /// Only those of clients with such an address.
+    /// Only packets of clients with such an address.
     #[arg(long, value_name = "PREFIX")]
     pub client: Option<String>,
-    /// Only those about this name and names below it.
+    /// Only packets about this name and names below it.
     #[arg(long, value_name = "SUFFIX")]
     pub name: Option<String>,
     /// The instance that is asked.

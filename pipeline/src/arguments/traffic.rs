@@ -15,7 +15,7 @@ pub struct HitterArguments {
     /// For how long: 1s, 1m or 1h.
     #[arg(long, default_value_t)]
     pub window: Window,
-    /// How many, 1 to 1000.
+    /// How many rows, 1 to 1000.
     #[arg(short = 'n', long, default_value_t = 20)]
     pub count: usize,
     /// Print JSON.

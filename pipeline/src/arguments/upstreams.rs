@@ -12,18 +12,20 @@ use super::{Line, Listed};
 /// Commands on upstreams. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
 pub enum UpstreamCommand {
-    /// Print those that are asked, with some of their counters; with `--json` all.
+    /// Print the upstreams in use, with some of their counters; with `--json` all counters.
     #[command(visible_alias = "show")]
+    #[command(after_help = "Example: pmdns upstream list --json")]
     List {
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
         listed: Listed,
     },
-    /// Ask one more upstream, over UDP and TCP. One of the file that was removed comes back.
+    /// Ask one more upstream, over UDP and TCP. An upstream of the file that was removed comes back.
+    #[command(after_help = "Example: pmdns upstream add 198.51.100.53:53 --group corp")]
     Add {
         /// The address and port of the upstream, as in `192.0.2.53:53`.
         address: String,
-        /// Its group, which the file has; without it the default one.
+        /// The group of the upstream, which the file has; without one the default group.
         #[arg(long)]
         group: Option<String>,
         /// The instance that is asked.
@@ -31,24 +33,27 @@ pub enum UpstreamCommand {
         instance: Instance,
     },
     /// Ask an upstream no more. What is under way to it is asked of others at once.
+    #[command(after_help = "Example: pmdns upstream remove 192.0.2.53:53")]
     Remove {
-        /// Its address, as it is configured.
+        /// The address of the upstream, as it is configured.
         address: String,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
     },
     /// Send an upstream no new questions. What is under way to it ends as usual.
+    #[command(after_help = "Example: pmdns upstream drain 192.0.2.53:53")]
     Drain {
-        /// Its address, as it is configured.
+        /// The address of the upstream, as it is configured.
         address: String,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,
     },
     /// Give an upstream another share of the questions of its group, which has the strategy `round_robin`.
+    #[command(after_help = "Example: pmdns upstream weight 192.0.2.54:53 2")]
     Weight {
-        /// Its address, as it is configured.
+        /// The address of the upstream, as it is configured.
         address: String,
         /// The share, in proportion to those of the others.
         #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_WEIGHT)))]
@@ -57,9 +62,10 @@ pub enum UpstreamCommand {
         #[command(flatten)]
         instance: Instance,
     },
-    /// Undo `drain`: send it questions again.
+    /// Undo `drain`: send an upstream questions again.
+    #[command(after_help = "Example: pmdns upstream resume 192.0.2.53:53")]
     Resume {
-        /// Its address, as it is configured.
+        /// The address of the upstream, as it is configured.
         address: String,
         /// The instance that is asked.
         #[command(flatten)]

@@ -134,7 +134,7 @@ fn steps(text: &str) -> Result<u64, String> {
     };
     match Step::all().filter(is_it).fold(0, |bits, step| bits | bit(step)) {
         0 => Err(format!(
-            "there is no reason `{text}`; write one of the reasons to drop that `pmdns stats` shows, an exception, \
+            "there is no reason `{text}`; write one of the reasons to drop, as the counters name them, an exception, \
              `encode`, `transmit`, `slow_path` or `reply`"
         )),
         bits => Ok(bits),

@@ -22,8 +22,7 @@ pub(crate) struct Sink {
 impl Sink {
     /// The file that came with a request.
     pub(crate) fn new(file: Option<File>) -> Result<Self, String> {
-        let file =
-            file.ok_or("the file has to come with the request, opened, as `pmdns capture` does")?;
+        let file = file.ok_or("the file has to come with the request, opened by who asks")?;
         let kind = file.metadata().map_err(|error| error.to_string())?.file_type();
         match kind.is_file() || kind.is_fifo() {
             true => Ok(Self { file, is_pipe: kind.is_fifo() }),

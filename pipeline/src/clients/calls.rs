@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use pmdns_config::{Config, Prefix, View, view_name, view_number};
 use pmdns_control::answers::{ClientAnswer, ClientEntry, ClientPage};
-use pmdns_control::{Call, ClientChange, Page, Refusal, Reply};
+use pmdns_control::{Call, ClientChange, Page, Refusal, Reply, named};
 
 use super::book::Book;
 
@@ -84,7 +84,10 @@ fn change(
         let prefix = prefix_of(prefix)?;
         let view = view.as_ref().map(|name| {
             let unknown = || {
-                wrong(format!("there is no view `{name}`; `pmdns config --running` prints them"))
+                let there =
+                    views.iter().filter(|view| !view.is_gone()).map(|view| view.name.clone());
+                let there = named(["default".to_owned()].into_iter().chain(there));
+                wrong(format!("there is no view `{name}`; {there}"))
             };
             view_number(name, views).ok_or_else(unknown)
         });

@@ -73,9 +73,8 @@ impl ClientJobs {
 
 /// The file that the client has opened with its own rights. The instance opens no files for clients.
 fn handed_over(path: &Path, file: Option<File>) -> Result<File, SnapshotError> {
-    let file = file.ok_or_else(|| {
-        unusable(path, "it has to come with the request, opened, as `pmdns dump` and `load` do")
-    })?;
+    let file =
+        file.ok_or_else(|| unusable(path, "it has to come with the request, opened by who asks"))?;
     match file.metadata().is_ok_and(|facts| facts.is_file()) {
         true => Ok(file),
         false => Err(unusable(path, "it is no regular file; name one")),

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 
 use pmdns_config::files::ListSummary;
 use pmdns_config::narrow::to_usize;
-use pmdns_config::{Blocklist, Config, ConfigText, DEFAULT_GROUP, WrittenConfig};
+use pmdns_config::{Blocklist, Config, ConfigText, DEFAULT_GROUP, Strategy, WrittenConfig};
 use pmdns_control::answers::{
     Configuration, Difference, DifferentKey, ListAnswer, Lists, State, UpstreamAnswer, Upstreams,
     ViewAnswer, Views,
@@ -52,7 +52,7 @@ pub fn answer(
             Reply::of(&state)
         }
         Call::Views => Reply::of(&views(config)),
-        Call::Upstreams => Reply::of(&upstreams(gauges)),
+        Call::Upstreams => Reply::of(&upstreams(config, gauges)),
         Call::Lists => Reply::of(&lists(config, &gauges.names, reloader.overlay(), |file| {
             traffic.lists.state_of(file)
         })),
@@ -147,12 +147,13 @@ fn views(config: &Config) -> Views {
     Views { views: [others].into_iter().chain(views).collect() }
 }
 
-fn upstreams(gauges: &Gauges) -> Upstreams {
+fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
     let roster = gauges.upstreams.roster();
     let upstreams = roster.in_use().into_iter().map(|(_, slot)| UpstreamAnswer {
         address: slot.upstream.address.to_string(),
         group: slot.upstream.group.clone(),
         weight: slot.upstream.weight,
+        weighted: config.strategy_of(&slot.upstream.group) == Strategy::RoundRobin,
         drained: slot.upstream.is_drained,
         counters: match serde_json::to_value(slot.counters.snapshot()) {
             Ok(Value::Object(counters)) => counters,
@@ -175,7 +176,7 @@ fn lists(
         added: overlay.has_list(&one.file),
         ..list(one, read, state_of(&one.file).unwrap_or_default())
     };
-    Lists { lists: lists.map(list).collect() }
+    Lists { lists: lists.map(list).collect(), addable: config.control.lists.is_some() }
 }
 
 fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> ListAnswer {
@@ -238,6 +239,25 @@ mod tests {
         assert_eq!((told[0].failing, told[0].last_error.as_deref()), (3, Some("no server")));
         assert_eq!((told[1].names, told[1].unknown_lines), (Some(2), 2));
         assert_eq!((told[1].failing, told[1].last_error.as_deref()), (0, None));
+    }
+
+    #[test]
+    fn d23_what_can_be_changed_is_told() {
+        let turns = "[[group]]\nname = \"default\"\nstrategy = \"round_robin\"\n";
+        for (text, is_weighted) in [("", false), (turns, true)] {
+            let config = config(text);
+            let told = upstreams(&config, &Rig::new(&config).gauges).upstreams;
+            assert!(
+                !told.is_empty() && told.iter().all(|one| one.weighted == is_weighted),
+                "{told:?}"
+            );
+        }
+        for (text, can_add) in [("", false), ("lists = \"/var/lib/pmdns/lists\"\n", true)] {
+            let config = config(text);
+            let names = &Rig::new(&config).gauges.names;
+            let told = lists(&config, names, &Overlay::default(), |_| None);
+            assert_eq!(told.addable, can_add, "{text}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use std::time::Duration;
 use pmdns_config::limits::MAX_LIST_NAMES;
 use pmdns_config::narrow::to_usize;
 use pmdns_config::{Blocklist, Config};
-use pmdns_control::{Refusal, Reply};
+use pmdns_control::{Refusal, Reply, named};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 use serde::{Deserialize, Serialize};
@@ -157,8 +157,9 @@ impl Lists {
         if self.followed.iter().any(|list| list.is_called(&name)) {
             return self.request(ListRequest::Refresh(name, client));
         }
-        let why =
-            format!("there is no list `{name}` with a `url`; `pmdns list show` shows the lists");
+        let last = |list: &Followed| list.file.file_name().map(|last| last.display().to_string());
+        let names = named(self.followed.iter().filter_map(last));
+        let why = format!("there is no list `{name}` with a `url`; {names}");
         client.reply(Reply::Refused(Refusal::Unknown, why));
     }
 
@@ -266,8 +267,8 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     Err(why) => Reply::Refused(
                         Refusal::Unable,
                         format!(
-                            "list {name} is added, but is not there yet: {why}; it is tried again, `pmdns list show` says \
-                             how it goes, and `pmdns list remove {name}` takes it back"
+                            "list {name} is added, but is not there yet: {why}; it is tried again; the lists tell how \
+                             it goes, and it can be removed"
                         ),
                     ),
                 });

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{Blocklist, Config, Host, UpstreamAddress};
-use pmdns_control::{ListChange, NewList, Refusal};
+use pmdns_control::{ListChange, NewList, Refusal, named};
 
 use super::said::{ListSaid, Said};
 use super::{Overlay, Refused};
@@ -49,10 +49,11 @@ impl Overlay {
                             "list {name} is one of the file; remove its [[blocklist]] there, and reload"
                         ),
                     ),
-                    false => (
-                        Refusal::Unknown,
-                        format!("there is no list `{name}`; `pmdns list show` shows the lists"),
-                    ),
+                    false => {
+                        let added = self.lists.iter().map(|said| said.what.name.clone());
+                        let why = format!("no list `{name}` was added; {}", named(added));
+                        (Refusal::Unknown, why)
+                    }
                 })
             }
         }
@@ -219,7 +220,7 @@ mod tests {
                 "no [[view]] of that name",
             ),
             (remove("games"), Refusal::Unable, "one of the file"),
-            (remove("other"), Refusal::Unknown, "`pmdns list show`"),
+            (remove("other"), Refusal::Unknown, "there are none"),
         ] {
             let (refusal, why) = changed(&base, &[change]).unwrap_err();
             assert!(refusal == expected && why.contains(part), "{refusal:?} {why}");

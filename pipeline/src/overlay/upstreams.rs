@@ -1,7 +1,7 @@
 //! Upstreams that are added, removed and drained at run time, or get another weight.
 
 use pmdns_config::{Config, DEFAULT_GROUP, Strategy, Upstream, UpstreamAddress};
-use pmdns_control::{NewUpstream, Refusal, UpstreamChange, UpstreamState};
+use pmdns_control::{NewUpstream, Refusal, UpstreamChange, UpstreamState, named};
 
 use super::said::{Presence, Said, UpstreamSaid};
 use super::{Overlay, Refused};
@@ -33,9 +33,11 @@ impl Overlay {
         let is_known =
             is_asked || said.as_ref().is_some_and(|said| said.presence == Presence::AsInFile);
         if !is_known && !matches!(change, UpstreamChange::Add(_)) {
-            let why = format!(
-                "upstream {address} is not asked; `pmdns upstream list` shows those that are"
-            );
+            let asked =
+                self.apply(base).map_or_else(|_| base.upstreams.clone(), |one| one.upstreams);
+            let asked = asked.iter().filter(|one| !is_at(one, &address));
+            let asked = named(asked.map(|one| one.address.to_string()));
+            let why = format!("upstream {address} is not asked; {asked}");
             return Err((Refusal::Unknown, why));
         }
         let fresh = |presence| {

@@ -135,10 +135,18 @@ def clients(page, watcher):
         page.keyboard.press("Enter")
         expect(panel.locator("output")).to_contain_text(f"{address} is in view {text}")
 
-    def put(view):
-        panel.get_by_label("Prefix", exact=True).fill("198.51.100.0/24")
-        panel.get_by_label("View", exact=True).fill(view)
+    def put(view, prefix="198.51.100.0/24"):
+        panel.get_by_label("Prefix", exact=True).fill(prefix)
+        panel.get_by_label("View").select_option(view)
         button(panel, "Put").click()
+    # Each view says who is in it: no prefix of the file has the clients of `kids`.
+    views = page.locator("#views tbody tr")
+    expect(views).to_have_count(2)
+    for row, (name, who) in enumerate((("default", "all that are in no other view"), ("kids", "those of the client table"))):
+        expect(views.nth(row).locator("th")).to_have_text(name)
+        expect(views.nth(row).locator("td").nth(0)).to_have_text(who)
+        expect(views.nth(row).locator("td").nth(2)).to_have_text("as [ratelimit]")
+    expect(panel.get_by_label("View").locator("option")).to_have_text(["default", "kids"])
     put("kids")
     row = panel.locator("tr", has_text="198.51.100.0/24")
     expect(row).to_contain_text("kids")
@@ -147,8 +155,8 @@ def clients(page, watcher):
     expect(row).to_have_count(0)
     is_found("198.51.100.7", "default, by no prefix")
     watcher.expected = "422"
-    put("nobody")
-    expect(page.locator(".notice.error")).to_contain_text("nobody")
+    put("kids", "198.51.100.0/33")
+    expect(page.locator(".notice.error")).to_contain_text("198.51.100.0/33")
     watcher.expected = None
 
 
@@ -191,11 +199,12 @@ def hostile_texts(page, watcher):
     change = {"change": RAW, "by": RAW, "since": 1}
     key = {"key": RAW, "running": RAW, "file": RAW, "needs_restart": True}
     one = {"file": f"/{RAW}", "url": RAW, "names": 1, "unknown_lines": 0, "age_seconds": 1, "views": [RAW], "added": True}
+    upstream = {"address": SECOND, "group": RAW, "weight": 42, "weighted": True, "drained": False, "counters": {}}
     answers = {
         "views": {"views": [{**view, "name": "default"}, view]},
         "config/diff": {"keys": [key], "changes": [change], "entries": 1, "records": 1, "error": RAW},
         "lists": {"lists": [one]},
-        "upstreams": {"upstreams": [{"address": SECOND, "group": RAW, "weight": 42, "drained": False, "counters": {}}]},
+        "upstreams": {"upstreams": [upstream]},
     }
     for name, answer in answers.items():
         page.route(f"**/api/v1/{name}", (lambda answer: lambda route: route.fulfill(json=answer))(answer))

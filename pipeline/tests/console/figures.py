@@ -46,6 +46,11 @@ def check_figures(page):
     # The instance was started anew.
     anew = page.evaluate(between, [later, report(1_000_000, 1_000_000, 1_000)])
     assert anew["seconds"] == 1 and round(anew["received"]) == 1_000, anew
+    # Answers of rules are queries, and no hits.
+    for number, answers in ((0, 0), (1, 6_000)):
+        (earlier, later)[number]["workers"][0]["stages"]["policy"]["exits"]["encode"] = answers
+    rates = page.evaluate(between, [earlier, later])
+    assert round(rates["local"]) == 4_000 and round(rates["queries"]) == 14_000 and rates["hitRatio"] == 0.5, rates
     # Nobody asked.
     assert page.evaluate(between, [later, later])["hitRatio"] is None
 

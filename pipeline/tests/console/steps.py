@@ -12,6 +12,7 @@ from playwright.sync_api import expect, sync_playwright
 from changes import CHANGES
 from figures import check_figures, check_patience
 from helpers import RAW, TAGS, dig, dnsperf, go, pmdns, until
+from looks import LOOKS
 
 URL = os.environ["PMDNS_URL"]
 # A name that would run a script where somebody made markup of it, as dig and the console write it.
@@ -276,15 +277,6 @@ def keys(page):
     expect(page.locator("#state")).to_contain_text("serving")
 
 
-def phone(page):
-    page.set_viewport_size({"width": 390, "height": 844})
-    for name in ("Overview", "Queries", "Names", "Clients", "Configuration"):
-        go(page, name)
-        width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= 390, f"{name} is {width} pixels wide"
-    page.set_viewport_size({"width": 1440, "height": 900})
-
-
 def gone(page):
     process = int(os.environ["PMDNS_ID"])
     os.kill(process, signal.SIGSTOP)
@@ -379,7 +371,9 @@ def run(playwright):
     steps = [lambda: wrong_token(page, page_watch)]
     steps += [lambda step=step: step(page) for step in (reader, overview, names, queries, others)]
     steps += [lambda step=step: step(page, page_watch) for step in CHANGES]
-    steps += [lambda step=step: step(page) for step in (other_builds, keys, pictures, phone, gone)]
+    steps += [lambda step=step: step(page) for step in (other_builds, keys, pictures)]
+    steps += [lambda step=step: step(page, page_watch) for step in LOOKS]
+    steps += [lambda: gone(page)]
     steps += [lambda: unseen(page, page_watch)]
     try:
         for step in steps:

@@ -33,48 +33,6 @@ impl IntoResponse for Answer {
     }
 }
 
-/// How every request may end that is not answered as it was meant.
-#[derive(utoipa::IntoResponses)]
-#[expect(dead_code, reason = "only described, and never made")]
-pub(super) enum Refusals {
-    /// The request is malformed.
-    #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(Problem),
-    /// There is no token that counts.
-    #[response(status = 401, content_type = "application/problem+json")]
-    Unauthorized(Problem),
-    /// The token's role does not allow it.
-    #[response(status = 403, content_type = "application/problem+json")]
-    Forbidden(Problem),
-    /// There is no such thing.
-    #[response(status = 404, content_type = "application/problem+json")]
-    NotFound(Problem),
-    /// The body did not come in time.
-    #[response(status = 408, content_type = "application/problem+json")]
-    RequestTimeout(Problem),
-    /// It cannot be done as things are.
-    #[response(status = 409, content_type = "application/problem+json")]
-    Conflict(Problem),
-    /// The body is too long.
-    #[response(status = 413, content_type = "application/problem+json")]
-    PayloadTooLarge(Problem),
-    /// The body is no JSON.
-    #[response(status = 415, content_type = "application/problem+json")]
-    UnsupportedMediaType(Problem),
-    /// The Host header names another server.
-    #[response(status = 421, content_type = "application/problem+json")]
-    MisdirectedRequest(Problem),
-    /// What is asked means nothing here.
-    #[response(status = 422, content_type = "application/problem+json")]
-    UnprocessableEntity(Problem),
-    /// Too much is asked.
-    #[response(status = 429, content_type = "application/problem+json")]
-    TooManyRequests(Problem),
-    /// The instance stops.
-    #[response(status = 503, content_type = "application/problem+json")]
-    ServiceUnavailable(Problem),
-}
-
 pub(super) fn wrong(why: String) -> Reply {
     Reply::Refused(Refusal::Wrong, why)
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Refusals, wrong};
+use super::answer::{Answer, wrong};
 use super::body::Parameters;
 use super::download::download;
 use super::guard::By;
@@ -49,7 +49,7 @@ pub(super) fn routes() -> OpenApiRouter<Door> {
 /// No upstream is asked, and nothing is counted.
 #[utoipa::path(
     get, path = "/api/v1/lookup", tag = "explain", params(LookupRequest),
-    responses((status = 200, body = LookupReport), Refusals)
+    responses((status = 200, body = LookupReport))
 )]
 async fn lookup(
     State(door): State<Door>,
@@ -64,7 +64,7 @@ async fn lookup(
 /// It needs `query_log.sqlite`; the status is 404 without.
 #[utoipa::path(
     get, path = "/api/v1/log", tag = "explain", params(LogSearch),
-    responses((status = 200, body = LogPage), Refusals)
+    responses((status = 200, body = LogPage))
 )]
 async fn log(
     State(door): State<Door>,
@@ -87,7 +87,7 @@ async fn log(
 /// The answer comes when there are as many as wanted, or after the time.
 #[utoipa::path(
     get, path = "/api/v1/trace", tag = "explain", params(PacketSearch),
-    responses((status = 200, body = TraceReport), Refusals)
+    responses((status = 200, body = TraceReport))
 )]
 async fn trace(
     State(door): State<Door>,
@@ -106,9 +106,7 @@ async fn trace(
 #[utoipa::path(
     get, path = "/api/v1/capture", tag = "explain", params(PacketSearch),
     responses(
-        (status = 200, body = Vec<u8>, content_type = "application/x-pcapng"),
-        Refusals
-    )
+        (status = 200, body = Vec<u8>, content_type = "application/x-pcapng"))
 )]
 async fn capture(
     State(door): State<Door>,
@@ -127,7 +125,7 @@ async fn capture(
 /// Answers in the cache
 #[utoipa::path(
     get, path = "/api/v1/cache", tag = "cache", params(CacheSearch),
-    responses((status = 200, body = CachePage), Refusals)
+    responses((status = 200, body = CachePage))
 )]
 async fn cache(
     State(door): State<Door>,
@@ -140,15 +138,13 @@ async fn cache(
     })
 }
 
-/// Every answer in the cache, as a file for `pmdns load`
+/// Every answer in the cache, as a file that an instance can load
 ///
 /// There is one dump at a time; the status is 429 meanwhile. It ends when the client leaves, or reads nothing for five seconds.
 #[utoipa::path(
     get, path = "/api/v1/cache/dump", tag = "cache",
     responses(
-        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        Refusals
-    )
+        (status = 200, body = Vec<u8>, content_type = "application/octet-stream"))
 )]
 async fn cache_dump(State(door): State<Door>, Extension(By(by)): Extension<By>) -> Response {
     let kind = ["application/octet-stream", "pmdns.cache"];

@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals, wrong};
+use super::answer::{Answer, PATIENCE, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use crate::answers::Done;
@@ -24,7 +24,7 @@ pub(super) fn all() -> OpenApiRouter<Door> {
 /// Names, clients and zones that come most
 #[utoipa::path(
     get, path = "/api/v1/top", tag = "traffic", params(HittersQuery),
-    responses((status = 200, body = Hitters), Refusals)
+    responses((status = 200, body = Hitters))
 )]
 async fn top(
     State(door): State<Door>,
@@ -40,7 +40,7 @@ async fn top(
 /// Zones that are flooded with random names
 #[utoipa::path(
     get, path = "/api/v1/floods", tag = "traffic",
-    responses((status = 200, body = Floods), Refusals)
+    responses((status = 200, body = Floods))
 )]
 async fn floods(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Floods, &by.0, PATIENCE).await)
@@ -49,7 +49,7 @@ async fn floods(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
 /// Limits on misses by zone
 #[utoipa::path(
     get, path = "/api/v1/limits", tag = "traffic",
-    responses((status = 200, body = Limits), Refusals)
+    responses((status = 200, body = Limits))
 )]
 async fn limits(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Limits, &by.0, PATIENCE).await)
@@ -58,7 +58,7 @@ async fn limits(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
 /// Limit the misses of a zone
 #[utoipa::path(
     post, path = "/api/v1/limits", tag = "traffic", request_body = LimitOrder,
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn limit(
     State(door): State<Door>,
@@ -72,7 +72,7 @@ async fn limit(
 #[utoipa::path(
     delete, path = "/api/v1/limits/{zone}", tag = "traffic",
     params(("zone" = String, Path, description = "The zone")),
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn unlimit(
     State(door): State<Door>,

@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals, WORK_PATIENCE};
+use super::answer::{Answer, PATIENCE, WORK_PATIENCE};
 use super::body::{Json, Part};
 use super::guard::By;
 use crate::answers::{Done, Lists};
@@ -20,7 +20,7 @@ pub(super) fn all() -> OpenApiRouter<Door> {
 }
 
 /// The block lists
-#[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = Lists), Refusals))]
+#[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = Lists)))]
 async fn lists(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Lists, &by.0, PATIENCE).await)
 }
@@ -31,7 +31,7 @@ async fn lists(State(door): State<Door>, Extension(by): Extension<By>) -> Answer
 #[utoipa::path(
     post, path = "/api/v1/lists/{name}/refresh", tag = "names",
     params(("name" = String, Path, description = "The last part of the name of its file")),
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn refresh_list(
     State(door): State<Door>,
@@ -46,7 +46,7 @@ async fn refresh_list(
 /// It is fetched when the answer has come. Its file is in the folder `control.lists`.
 #[utoipa::path(
     post, path = "/api/v1/lists", tag = "names", request_body = NewList,
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn add_list(
     State(door): State<Door>,
@@ -60,7 +60,7 @@ async fn add_list(
 #[utoipa::path(
     delete, path = "/api/v1/lists/{name}", tag = "names",
     params(("name" = String, Path, description = "Its name")),
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn remove_list(
     State(door): State<Door>,

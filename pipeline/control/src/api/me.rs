@@ -6,7 +6,6 @@ use pmdns_config::Role;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::answer::Refusals;
 use super::guard::By;
 
 /// Who asks.
@@ -20,7 +19,7 @@ pub(super) struct Me {
 }
 
 /// Who asks, and what it may do
-#[utoipa::path(get, path = "/api/v1/me", tag = "instance", responses((status = 200, body = Me), Refusals))]
+#[utoipa::path(get, path = "/api/v1/me", tag = "instance", responses((status = 200, body = Me)))]
 pub(super) async fn me(Extension(by): Extension<By>, Extension(role): Extension<Role>) -> Json<Me> {
     Json(Me { by: by.0, role: role.to_string() })
 }

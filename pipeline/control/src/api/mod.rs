@@ -16,6 +16,7 @@ mod lists;
 mod me;
 mod node;
 mod problem;
+mod refusals;
 mod roles;
 mod routes;
 #[cfg(test)]

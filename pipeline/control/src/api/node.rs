@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals};
+use super::answer::{Answer, PATIENCE};
 use super::guard::By;
 use super::problem::Problem;
 use crate::answers::Done;
@@ -24,7 +24,6 @@ pub(super) fn routes() -> OpenApiRouter<Door> {
 #[utoipa::path(
     get, path = "/api/v1/health", tag = "instance",
     responses(
-        Refusals,
         (status = 200, body = Health),
         (status = 503, description = "It is not fit, or is drained; as a problem: the instance stops.", content(
             (Health = "application/json"),
@@ -47,13 +46,13 @@ async fn health(State(door): State<Door>, Extension(by): Extension<By>) -> Respo
 /// Have clients sent to other nodes
 ///
 /// Queries that come are answered as before. The health is 503, so that routes are withdrawn.
-#[utoipa::path(post, path = "/api/v1/drain", tag = "instance", responses((status = 200, body = Done), Refusals))]
+#[utoipa::path(post, path = "/api/v1/drain", tag = "instance", responses((status = 200, body = Done)))]
 async fn drain(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::SetState(NodeState::Drained), &by.0, PATIENCE).await)
 }
 
 /// Have clients come again
-#[utoipa::path(post, path = "/api/v1/resume", tag = "instance", responses((status = 200, body = Done), Refusals))]
+#[utoipa::path(post, path = "/api/v1/resume", tag = "instance", responses((status = 200, body = Done)))]
 async fn resume(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::SetState(NodeState::Serving), &by.0, PATIENCE).await)
 }

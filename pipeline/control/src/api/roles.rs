@@ -5,7 +5,7 @@ use axum::http::Method;
 use pmdns_config::Role;
 use utoipa::openapi::OpenApi as Description;
 use utoipa::openapi::extensions::ExtensionsBuilder;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, PathItem};
 
 /// The name of the extension that has a route's role in the description.
 const EXTENSION: &str = "x-role";
@@ -72,7 +72,7 @@ fn rows() -> impl Iterator<Item = Row> {
 }
 
 /// The role that a route needs.
-fn of(method: &str, path: &str) -> Role {
+pub(super) fn of(method: &str, path: &str) -> Role {
     let row = rows().find(|(one, at, _)| one.eq_ignore_ascii_case(method) && *at == path);
     row.map_or(Role::Operate, |(.., role)| role)
 }
@@ -87,21 +87,26 @@ pub(super) fn needed(request: &Request) -> Role {
     path.map_or(Role::Figures, |path| of(method, path.as_str()))
 }
 
+/// The operations of a path, with their methods.
+pub(super) fn operations(
+    item: &mut PathItem,
+) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+    let operations = [
+        ("get", item.get.as_mut()),
+        ("post", item.post.as_mut()),
+        ("patch", item.patch.as_mut()),
+        ("put", item.put.as_mut()),
+        ("delete", item.delete.as_mut()),
+    ];
+    operations.into_iter().filter_map(|(method, operation)| Some((method, operation?)))
+}
+
 /// Writes the roles into the description.
 pub(super) fn describe(description: &mut Description) {
     for (path, item) in &mut description.paths.paths {
-        let operations: [(&str, &mut Option<Operation>); 5] = [
-            ("get", &mut item.get),
-            ("post", &mut item.post),
-            ("patch", &mut item.patch),
-            ("put", &mut item.put),
-            ("delete", &mut item.delete),
-        ];
-        for (method, operation) in operations {
-            if let Some(operation) = operation {
-                let role = of(method, path).to_string();
-                operation.extensions = Some(ExtensionsBuilder::new().add(EXTENSION, role).build());
-            }
+        for (method, operation) in operations(item) {
+            let role = of(method, path).to_string();
+            operation.extensions = Some(ExtensionsBuilder::new().add(EXTENSION, role).build());
         }
     }
 }

@@ -11,11 +11,11 @@ use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals, WORK_PATIENCE, wrong};
+use super::answer::{Answer, PATIENCE, WORK_PATIENCE, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use super::problem::Problem;
-use super::{explain, hitters, lists, node, roles, upstreams};
+use super::{explain, hitters, lists, node, refusals, roles, upstreams};
 use crate::answers::{
     ClientAnswer, ClientPage, Configuration, Difference, Done, EntriesDone, EntryPage, RecordPage,
     State as RunState, Views,
@@ -36,6 +36,7 @@ const MAX_CLIENTS: usize = 10_000;
 #[openapi(
     info(title = "pmdns", description = "See, change and explain a running instance."),
     modifiers(&Tokens),
+    components(schemas(Problem)),
     security(("token" = []))
 )]
 struct Api;
@@ -79,6 +80,7 @@ pub fn description() -> Description {
     let mut description = all().to_openapi();
     open_answers(&mut description);
     roles::describe(&mut description);
+    refusals::describe(&mut description);
     description
 }
 
@@ -135,26 +137,26 @@ struct ClientChoice {
 }
 
 /// The description of this API
-#[utoipa::path(get, path = "/api/openapi.json", tag = "instance", responses((status = 200, body = Object), Refusals))]
+#[utoipa::path(get, path = "/api/openapi.json", tag = "instance", responses((status = 200, body = Object)))]
 async fn openapi() -> Response {
     let json = description().to_json().unwrap_or_default();
     ([(CONTENT_TYPE, "application/json")], json).into_response()
 }
 
 /// What runs, and since when
-#[utoipa::path(get, path = "/api/v1/state", tag = "instance", responses((status = 200, body = RunState), Refusals))]
+#[utoipa::path(get, path = "/api/v1/state", tag = "instance", responses((status = 200, body = RunState)))]
 async fn state(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::State, &by.0, PATIENCE).await)
 }
 
 /// Every counter, as docs/counters.md describes them
-#[utoipa::path(get, path = "/api/v1/stats", tag = "instance", responses((status = 200, body = Object), Refusals))]
+#[utoipa::path(get, path = "/api/v1/stats", tag = "instance", responses((status = 200, body = Object)))]
 async fn stats(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Stats, &by.0, PATIENCE).await)
 }
 
 /// Read the rules anew from the file
-#[utoipa::path(post, path = "/api/v1/reload", tag = "instance", responses((status = 200, body = Done), Refusals))]
+#[utoipa::path(post, path = "/api/v1/reload", tag = "instance", responses((status = 200, body = Done)))]
 async fn reload(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Reload, &by.0, WORK_PATIENCE).await)
 }
@@ -162,7 +164,7 @@ async fn reload(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
 /// Take answers out of the cache
 #[utoipa::path(
     post, path = "/api/v1/purge", tag = "cache", request_body = PurgeOrder,
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn purge(
     State(door): State<Door>,
@@ -173,7 +175,7 @@ async fn purge(
 }
 
 /// The groups of clients
-#[utoipa::path(get, path = "/api/v1/views", tag = "instance", responses((status = 200, body = Views), Refusals))]
+#[utoipa::path(get, path = "/api/v1/views", tag = "instance", responses((status = 200, body = Views)))]
 async fn views(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Views, &by.0, PATIENCE).await)
 }
@@ -181,7 +183,7 @@ async fn views(State(door): State<Door>, Extension(by): Extension<By>) -> Answer
 /// The configuration in use, without secrets
 #[utoipa::path(
     get, path = "/api/v1/config", tag = "instance",
-    responses((status = 200, body = Configuration), Refusals)
+    responses((status = 200, body = Configuration))
 )]
 async fn config(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Config, &by.0, PATIENCE).await)
@@ -190,7 +192,7 @@ async fn config(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
 /// Where the file differs from the configuration in use
 #[utoipa::path(
     get, path = "/api/v1/config/diff", tag = "instance",
-    responses((status = 200, body = Difference), Refusals)
+    responses((status = 200, body = Difference))
 )]
 async fn config_diff(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::ConfigDiff, &by.0, PATIENCE).await)
@@ -199,7 +201,7 @@ async fn config_diff(State(door): State<Door>, Extension(by): Extension<By>) -> 
 /// Names that are blocked or allowed at run time
 #[utoipa::path(
     get, path = "/api/v1/entries", tag = "names", params(Page),
-    responses((status = 200, body = EntryPage), Refusals)
+    responses((status = 200, body = EntryPage))
 )]
 async fn entries(
     State(door): State<Door>,
@@ -215,7 +217,7 @@ async fn entries(
 /// Block or allow names
 #[utoipa::path(
     post, path = "/api/v1/entries", tag = "names", request_body = NewEntries,
-    responses((status = 200, body = EntriesDone), Refusals)
+    responses((status = 200, body = EntriesDone))
 )]
 async fn add_entries(
     State(door): State<Door>,
@@ -230,7 +232,7 @@ async fn add_entries(
 #[utoipa::path(
     delete, path = "/api/v1/entries/{name}", tag = "names",
     params(("name" = String, Path, description = "The name"), EntryView),
-    responses((status = 200, body = EntriesDone), Refusals)
+    responses((status = 200, body = EntriesDone))
 )]
 async fn remove_entry(
     State(door): State<Door>,
@@ -245,7 +247,7 @@ async fn remove_entry(
 /// Local records of run time
 #[utoipa::path(
     get, path = "/api/v1/local", tag = "names", params(Page),
-    responses((status = 200, body = RecordPage), Refusals)
+    responses((status = 200, body = RecordPage))
 )]
 async fn records(
     State(door): State<Door>,
@@ -261,7 +263,7 @@ async fn records(
 /// Add local records
 #[utoipa::path(
     post, path = "/api/v1/local", tag = "names", request_body = NewRecords,
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn add_records(
     State(door): State<Door>,
@@ -275,7 +277,7 @@ async fn add_records(
 /// Remove local records
 #[utoipa::path(
     delete, path = "/api/v1/local", tag = "names", params(RecordChoice),
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn remove_records(
     State(door): State<Door>,
@@ -288,7 +290,7 @@ async fn remove_records(
 /// Prefixes of the client table
 #[utoipa::path(
     get, path = "/api/v1/clients", tag = "clients", params(Page),
-    responses((status = 200, body = ClientPage), Refusals)
+    responses((status = 200, body = ClientPage))
 )]
 async fn clients(
     State(door): State<Door>,
@@ -304,7 +306,7 @@ async fn clients(
 /// Put clients into views, or take them out of the client table
 #[utoipa::path(
     post, path = "/api/v1/clients", tag = "clients", request_body = ClientChanges,
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn change_clients(
     State(door): State<Door>,
@@ -318,7 +320,7 @@ async fn change_clients(
 /// Take a prefix out of the client table
 #[utoipa::path(
     delete, path = "/api/v1/clients", tag = "clients", params(ClientChoice),
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn remove_client(
     State(door): State<Door>,
@@ -332,7 +334,7 @@ async fn remove_client(
 #[utoipa::path(
     get, path = "/api/v1/clients/{address}", tag = "clients",
     params(("address" = String, Path, description = "The client's address")),
-    responses((status = 200, body = ClientAnswer), Refusals)
+    responses((status = 200, body = ClientAnswer))
 )]
 async fn find_client(
     State(door): State<Door>,

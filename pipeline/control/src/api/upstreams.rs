@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, Refusals, WORK_PATIENCE};
+use super::answer::{Answer, PATIENCE, WORK_PATIENCE};
 use super::body::{Json, Part};
 use super::guard::By;
 use crate::answers::{Done, Upstreams};
@@ -21,7 +21,7 @@ pub(super) fn all() -> OpenApiRouter<Door> {
 /// The resolvers that are asked
 #[utoipa::path(
     get, path = "/api/v1/upstreams", tag = "upstreams",
-    responses((status = 200, body = Upstreams), Refusals)
+    responses((status = 200, body = Upstreams))
 )]
 async fn upstreams(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
     Answer(door.ask(Call::Upstreams, &by.0, PATIENCE).await)
@@ -32,7 +32,7 @@ async fn upstreams(State(door): State<Door>, Extension(by): Extension<By>) -> An
 /// One of the file that was removed comes back as the file has it.
 #[utoipa::path(
     post, path = "/api/v1/upstreams", tag = "upstreams", request_body = NewUpstream,
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn add_upstream(
     State(door): State<Door>,
@@ -46,7 +46,7 @@ async fn add_upstream(
 #[utoipa::path(
     patch, path = "/api/v1/upstreams/{address}", tag = "upstreams", request_body = UpstreamState,
     params(("address" = String, Path, description = "Its address, as it is configured")),
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn set_upstream(
     State(door): State<Door>,
@@ -61,7 +61,7 @@ async fn set_upstream(
 #[utoipa::path(
     delete, path = "/api/v1/upstreams/{address}", tag = "upstreams",
     params(("address" = String, Path, description = "Its address, as it is configured")),
-    responses((status = 200, body = Done), Refusals)
+    responses((status = 200, body = Done))
 )]
 async fn remove_upstream(
     State(door): State<Door>,

@@ -24,6 +24,7 @@ use super::plain::wants_openmetrics;
 use super::{encode, plain};
 use crate::admission::{Bounds, ConnectionSnapshot, Gate, Pass, peer_of};
 use crate::control::report::Report;
+use crate::health::Verdict;
 use crate::service::{Service, listen};
 
 /// Connections at a time, in all and of one address.
@@ -174,35 +175,54 @@ async fn respond(
     let response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let response = response.status(StatusCode::METHOD_NOT_ALLOWED).header(ALLOW, "GET, HEAD");
         response.body(text("only GET and HEAD are answered here\n"))
+    } else if request.uri().path() == "/healthz" {
+        match timeout(REPORT_PATIENCE, report(ask, verdict)).await.ok().flatten() {
+            Some((true, verdict)) => response.body(Full::new(Bytes::from(verdict))),
+            Some((false, verdict)) => {
+                let response = response.status(StatusCode::SERVICE_UNAVAILABLE);
+                response.body(Full::new(Bytes::from(verdict)))
+            }
+            None => unavailable(),
+        }
     } else if request.uri().path() != "/metrics" {
-        response.status(StatusCode::NOT_FOUND).body(text("pmdns: the metrics are at /metrics\n"))
+        let there =
+            "pmdns: the metrics are at /metrics, and whether it is fit to serve at /healthz\n";
+        response.status(StatusCode::NOT_FOUND).body(text(there))
     } else {
         let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
         let (kind, encode): (_, Encode) = match wants_openmetrics(accept.unwrap_or_default()) {
             true => (encode::CONTENT_TYPE, encode::encode),
             false => (plain::CONTENT_TYPE, plain::encode),
         };
-        match timeout(REPORT_PATIENCE, report(ask, encode)).await.ok().flatten() {
+        let encode = |report: &Report| encode(report).ok();
+        match timeout(REPORT_PATIENCE, report(ask, encode)).await.ok().flatten().flatten() {
             Some(metrics) => response
                 .header(CONTENT_TYPE, kind)
                 .header(VARY, "Accept")
                 .body(Full::new(Bytes::from(metrics))),
-            None => {
-                let response = response.status(StatusCode::SERVICE_UNAVAILABLE);
-                response.body(text("pmdns is starting or stopping\n"))
-            }
+            None => unavailable(),
         }
     };
     pass.reads();
     Ok(response.expect("every header above is a lawful one"))
 }
 
-/// The report as text; `None` if the main thread has stopped giving reports.
-async fn report(ask: Ask, encode: Encode) -> Option<String> {
+/// What is made of the report; `None` if the main thread has stopped giving reports.
+async fn report<T>(ask: Ask, make: impl FnOnce(&Report) -> T) -> Option<T> {
     let (give, given) = oneshot::channel();
     ask.send(give).await.ok()?;
     let report = given.await.ok()?;
-    encode(&report).ok()
+    Some(make(&report))
+}
+
+/// Whether the node is fit to serve, and the word for it: no more than the metrics say to the same readers.
+fn verdict(report: &Report) -> (bool, String) {
+    (report.verdict == Verdict::Serving, format!("{}\n", report.verdict))
+}
+
+fn unavailable() -> hyper::http::Result<Response<Full<Bytes>>> {
+    let response = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE);
+    response.body(text("pmdns is starting or stopping\n"))
 }
 
 fn text(text: &'static str) -> Full<Bytes> {
@@ -216,6 +236,37 @@ mod tests {
     use super::*;
     use crate::control::fixture;
 
+    /// The response to a request for this path.
+    fn fetch(address: SocketAddr, path: &str, accept: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    }
+
+    #[test]
+    fn d27_whether_the_node_is_fit_needs_no_token() {
+        let listener = MetricsListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.address().unwrap();
+        let mut server = listener.serve(None).unwrap();
+        for (verdict, status, word) in [
+            (Verdict::Serving, "200", "serving"),
+            (Verdict::Drained, "503", "drained"),
+            (Verdict::Unfit, "503", "NOT FIT"),
+        ] {
+            let asking = std::thread::spawn(move || fetch(address, "/healthz", "*/*"));
+            while !asking.is_finished() {
+                server.answer(|| Report { verdict, ..fixture::reports().1 });
+                std::thread::yield_now();
+            }
+            let response = asking.join().unwrap();
+            assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
+            assert!(response.ends_with(&format!("\r\n\r\n{word}\n")), "{response}");
+        }
+    }
+
     #[test]
     fn d15_who_asks_decides_on_the_format() {
         let listener = MetricsListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -225,15 +276,7 @@ mod tests {
             ("text/plain", plain::CONTENT_TYPE, "\n"),
             ("application/openmetrics-text", encode::CONTENT_TYPE, "\n# EOF\n"),
         ] {
-            let asking = std::thread::spawn(move || {
-                let mut stream = std::net::TcpStream::connect(address).unwrap();
-                let request =
-                    format!("GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
-                stream.write_all(request.as_bytes()).unwrap();
-                let mut response = String::new();
-                stream.read_to_string(&mut response).unwrap();
-                response
-            });
+            let asking = std::thread::spawn(move || fetch(address, "/metrics", accept));
             while !asking.is_finished() {
                 server.answer(|| fixture::reports().1);
                 std::thread::yield_now();

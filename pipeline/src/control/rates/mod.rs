@@ -93,11 +93,10 @@ impl Rates {
         found.map_or((0.0, 0.0), |one| (one.rate, one.share))
     }
 
-    /// The share of queries answered here, by the cache or a rule, of all that were answered or asked upstream.
+    /// The share of hits in what the cache was asked for. Answers of rules are neither hits nor misses.
     pub fn hit_ratio(&self) -> Option<f64> {
-        let here = self.hits + self.local;
-        let all = here + self.misses;
-        (all > 0.0).then(|| here / all)
+        let all = self.hits + self.misses;
+        (all > 0.0).then(|| self.hits / all)
     }
 }
 
@@ -190,7 +189,9 @@ mod tests {
         later.latency = Default::default();
         later.latency.local.count = 500;
         let rates = Rates::between(&Report::default(), &later);
-        assert!(rates.local > 0.0 && close(rates.hit_ratio().unwrap(), 1.0));
+        assert!(rates.local > 0.0 && rates.hit_ratio().is_none(), "the cache was not asked");
+        let rates = Rates { misses: rates.local, ..rates };
+        assert!(close(rates.hit_ratio().unwrap(), 0.0), "0 hits a second are 0 %");
         let kinds: Vec<&str> = rates.latency.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, ["hit", "miss", "local", "other"]);
     }

@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph, Widget as _};
 
 /// A key or a word, and what it means.
-const LINES: [(&str, &str); 14] = [
+const LINES: [(&str, &str); 15] = [
     ("q, Esc", "quit"),
     ("space", "pause, and go on"),
     ("s", "sort tables: as usual, by name, by load"),
@@ -21,6 +21,7 @@ const LINES: [(&str, &str); 14] = [
     ("refused", "values that found a ring or a place taken"),
     ("uneven", "the busiest queue of a port beside the mean"),
     ("RTT", "smoothed round-trip time of an upstream"),
+    ("hit ratio", "hits of hits and misses: what the cache was asked"),
     ("local", "answered by a rule: own names, blocked names"),
     ("red", "look here first"),
 ];

@@ -2,6 +2,7 @@
 
 mod edge;
 mod help;
+mod hitters;
 mod order;
 mod panel;
 mod screen;
@@ -20,6 +21,7 @@ use ratatui::widgets::Widget as _;
 
 use super::report::Report;
 use super::socket::{ANSWER_PATIENCE, SocketError, ask};
+use hitters::Tops;
 use order::Order;
 pub use screen::Screen;
 pub(super) use text::{amount, percent, time, uneven};
@@ -116,6 +118,7 @@ fn show(
         match read(socket) {
             Ok(report) => {
                 view.earlier = std::mem::replace(&mut view.later, report);
+                view.tops.look(|line| ask(socket, line, ANSWER_PATIENCE));
                 screen = view.screen(true);
             }
             Err(error) => screen.note(error.to_string(), true),
@@ -129,6 +132,7 @@ struct View {
     earlier: Report,
     later: Report,
     history: History,
+    tops: Tops,
     order: Order,
     is_paused: bool,
     has_help: bool,
@@ -142,6 +146,7 @@ impl View {
             true => screen.with_history(&mut self.history),
             false => screen.with_history(&mut self.history.clone()),
         };
+        screen.show_tops(self.tops.clone());
         let note = if self.is_paused { "paused" } else { HELP };
         screen.note(format!("{} {note}", self.order.note()), self.is_paused);
         screen.show_help(self.has_help);

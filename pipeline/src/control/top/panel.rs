@@ -8,8 +8,10 @@ use ratatui::style::{Color, Style};
 
 use super::text::per_second;
 
-/// The widest bar, in columns of the terminal.
+/// The widest bar of a narrow table, in columns of the terminal.
 const MAX_BAR: usize = 16;
+/// The part of a wide table that a bar may have.
+const BAR_PART: usize = 3;
 /// A narrower bar says nothing.
 const MIN_BAR: usize = 4;
 /// A text that does not fit is cut to no less than this.
@@ -152,7 +154,7 @@ impl Panel {
             (needed(&columns).saturating_sub(room), room.saturating_sub(needed(&columns)));
         for (column, width) in &mut columns {
             match column.cells {
-                Cells::Bars(..) => *width = (*width + spare).min(MAX_BAR),
+                Cells::Bars(..) => *width = (*width + spare).min(MAX_BAR.max(room / BAR_PART)),
                 Cells::Sparklines(..) => *width += spare,
                 Cells::Texts(_) => {
                     *width = width.saturating_sub(missing).max(MIN_TEXT.min(*width));

@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::widgets::Widget;
 
+use super::hitters::Tops;
 use super::order::Order;
 use super::panel::{Cell, Column, Panel};
 use super::text::{bits, per_second, percent, time, uneven, uptime};
@@ -37,6 +38,7 @@ pub struct Screen {
     /// The note after the title, and whether it is urgent.
     note: (String, bool),
     history: History,
+    tops: Tops,
     /// Whether the help stands over the tables.
     has_help: bool,
 }
@@ -55,6 +57,7 @@ impl Screen {
             next_hops,
             note: (String::new(), false),
             history: History::default(),
+            tops: Tops::default(),
             has_help: false,
         }
     }
@@ -70,6 +73,11 @@ impl Screen {
         history.add(&self.rates);
         self.history = history.clone();
         self
+    }
+
+    /// Shows heavy hitters in lines that are left over.
+    pub(super) fn show_tops(&mut self, tops: Tops) {
+        self.tops = tops;
     }
 
     /// Shows the help over the tables, or hides it.
@@ -152,6 +160,12 @@ impl Screen {
             head.extend(brief.into_iter().take(1).map(|line| (line, Style::new())));
         }
         bands.extend(others);
+        // They take what is left, and never the rows of another table.
+        let left = rows.saturating_sub(head.len() + height(&bands));
+        if let Some([names, clients]) = self.tops.panels().filter(|_| left > LEAST_HEIGHT) {
+            let tops = Band::of(names, clients, width);
+            bands.extend(tops.into_iter().take(left / (LEAST_HEIGHT + 1)));
+        }
         (head, bands)
     }
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use pmdns_control::hitters::{HitterRow, Hitters};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
 use crate::control::fixture;
 use crate::control::rates::StreamRate;
+use crate::control::top::hitters::Tops;
 use crate::control::top::traffic::History;
 
 /// The lines that a terminal of this size shows.
@@ -161,9 +163,9 @@ fn everything_is_on_the_screen() {
     has(&["pmdns 1.2.3", "up 0:00:03", "frames in use 1100 of 8191"]);
     has(&["received 500.0 k/s", "local 0/s", "hit ratio 98.0 %"]);
     has(&["latency p50/p99/p99.9:", "hit 1.5 us/", "miss 1.0 ms/"]);
-    has(&["   1 █████████▋", "60.0 %", "1.0 %", "39.0 %", "500.0 k/s"]);
-    has(&["parse", "█████████▏", "40.0", "25.0"]);
-    has(&["lookup", "████████████████", "70.0"]);
+    has(&["   1 █████████████▊", "60.0 %", "1.0 %", "39.0 %", "500.0 k/s"]);
+    has(&["parse", "████████████▋", "40.0", "25.0"]);
+    has(&["lookup", "██████████████████████", "70.0"]);
     has(&["hit ratio", "98.0 %"]);
     has(&["NOERROR", "90.0 %", "450.0 k/s"]);
     has(&["AAAA", "25.0 %", "125.0 k/s"]);
@@ -266,5 +268,48 @@ fn the_picture_in_the_readme_has_the_tables_that_are_drawn() {
     assert!(pictured.len() >= 4, "{pictured:?}");
     for title in pictured {
         assert!(drawn.contains(&title), "README.md has {title:?}, top draws {drawn:?}");
+    }
+}
+
+/// Names and clients that come most, more than any terminal shows.
+fn tops() -> Tops {
+    let mut tops = Tops::default();
+    for what in ["name", "client"] {
+        let rows = (0..40_u64).map(|number| {
+            let key = format!("{what}{number}");
+            HitterRow { key, count: 900 - number, error: 0 }
+        });
+        let top = Hitters { total: 1000, rows: rows.collect(), ..Hitters::default() };
+        tops.look(|_| serde_json::to_string(&top));
+    }
+    tops
+}
+
+#[test]
+fn d19_a_large_terminal_is_used() {
+    let empty = |lines: &[String]| lines.iter().filter(|line| line.trim().is_empty()).count();
+    let mut screen = screen();
+    let before = shown(&screen, 200, 60);
+    assert!(empty(&before) > 10, "{before:#?}");
+    screen.show_tops(tops());
+    let after = shown(&screen, 200, 60);
+    assert_eq!(empty(&after), 0, "{after:#?}");
+    assert!(after.join("\n").contains("top clients of the last minute ("), "{after:#?}");
+    let widest = |lines: &[String]| {
+        let bars = lines.iter().flat_map(|line| line.split(|c| c != '█'));
+        bars.map(|bar| bar.chars().count()).max().unwrap_or(0)
+    };
+    assert!(widest(&after) > 16, "{after:#?}");
+}
+
+#[test]
+fn d19_heavy_hitters_take_no_line_of_another_table() {
+    for (width, height) in [(80, 24), (104, 30), (140, 40), (200, 60), (120, 80)] {
+        let mut screen = screen();
+        let without = shown(&screen, width, height);
+        screen.show_tops(tops());
+        let with = shown(&screen, width, height);
+        let rows = without.iter().rposition(|line| !line.trim().is_empty()).unwrap() + 1;
+        assert_eq!(with[..rows], without[..rows], "at {width}x{height}");
     }
 }

@@ -1,0 +1,115 @@
+//! scripts/run.sh, beside programs that only write down what they are asked.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::files::root;
+
+/// What the script runs as it is.
+const TOOLS: [&str; 14] = [
+    "awk", "bash", "cat", "dirname", "grep", "head", "mktemp", "rm", "seq", "sleep", "tail", "tee",
+    "timeout", "true",
+];
+/// Writes down how it was called.
+const NOTE: &str = "echo \"${0##*/} $*\" >> \"$CALLS\"\n";
+/// Answers as pmdns does, and ends when it is told to.
+const PMDNS: &str = "[[ $1 == run ]] || exit 0\ntrap 'exit 0' TERM\nwhile :; do sleep 0.05; done\n";
+/// The right answers to all questions of the self-test.
+const DIG: &str = "echo 'NXDOMAIN 10.97.0.1 2001:db8:97::1'\n";
+
+/// A tree with the script, and the only programs that it finds.
+struct Machine(PathBuf);
+
+impl Machine {
+    /// A machine of an ordinary user, without sudo.
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("pmdns-run-{name}-{}", std::process::id()));
+        for inner in ["scripts", "config/examples", "bin", "target/release"] {
+            fs::create_dir_all(folder.join(inner)).unwrap();
+        }
+        for file in ["scripts/run.sh", "config/examples/tap.toml"] {
+            fs::copy(root().join(file), folder.join(file)).unwrap();
+        }
+        for tool in TOOLS {
+            let there = ["/usr/bin", "/bin"].map(|bin| Path::new(bin).join(tool));
+            let tool_file = there.iter().find(|file| file.exists()).expect(tool);
+            symlink(tool_file, folder.join("bin").join(tool)).unwrap();
+        }
+        let machine = Self(folder);
+        machine.program("scripts/install.sh", NOTE);
+        machine.program("target/release/pmdns", PMDNS);
+        machine.program("bin/cargo", NOTE);
+        machine.program("bin/id", "echo 1000\n");
+        machine.program("bin/ping", "exit 0\n");
+        machine.program("bin/dig", DIG);
+        machine
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let file = self.0.join(name);
+        fs::write(&file, format!("#!{}\n{text}", self.0.join("bin/bash").display())).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// A sudo that this user may use, and the interfaces that the kernel has.
+    fn with_rights(&self, has_interface: bool) {
+        // As the shell's own, `kill` needs no program.
+        self.program("bin/sudo", "[[ $1 == kill ]] || exec \"$@\"\n\"$@\"\n");
+        let show = format!("[[ $1 != link || $2 != show ]] || exit {}\n", u8::from(!has_interface));
+        self.program("bin/ip", &format!("{NOTE}{show}"));
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut script = Command::new(self.0.join("bin/timeout"));
+        script.arg("30").arg(self.0.join("bin/bash")).arg(self.0.join("scripts/run.sh"));
+        script.args(arguments).env_clear();
+        script.env("PATH", self.0.join("bin")).env("CALLS", self.0.join("calls"));
+        script.output().unwrap()
+    }
+
+    fn calls(&self) -> String {
+        fs::read_to_string(self.0.join("calls")).unwrap_or_default()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn d26_a_user_without_rights_learns_it_before_the_build() {
+    let machine = Machine::new("rights");
+    let (code, _, said) = told(&machine.run(&[]));
+    assert_eq!((code, &*machine.calls()), (Some(1), ""), "{said}");
+    assert!(said.contains("run this as root, or install sudo"), "{said}");
+    // sudo is there, and not for this user.
+    machine.program("bin/sudo", "echo 'not in the sudoers file' >&2\nexit 1\n");
+    let (code, _, said) = told(&machine.run(&[]));
+    assert_eq!((code, &*machine.calls()), (Some(1), ""), "{said}");
+    assert!(said.contains("sudo does not let you"), "{said}");
+}
+
+#[test]
+fn d26_the_kernel_says_whether_there_is_the_interface() {
+    let machine = Machine::new("interface");
+    // Whatever /sys has: that may be of another network namespace. So one of these would fail.
+    machine.with_rights(true);
+    let (code, printed, said) = told(&machine.run(&["--selftest"]));
+    assert_eq!(code, Some(0), "{printed}{said}");
+    assert!(machine.calls().contains("ip address replace 10.97.0.1/24 dev pm0\n"), "{printed}");
+    let machine = Machine::new("no-interface");
+    machine.with_rights(false);
+    let (code, printed, said) = told(&machine.run(&[]));
+    assert_eq!(code, Some(1), "{printed}{said}");
+    assert!(!printed.contains("pmdns serves at"), "{printed}");
+    assert!(said.contains("there is no interface pm0"), "{said}");
+}
