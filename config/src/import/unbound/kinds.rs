@@ -217,8 +217,6 @@ pub(in crate::import) const KINDS: Kinds = Kinds {
         "interface-view",
         "local-zone-override",
         "response-ip-tag",
-        "private-address",
-        "private-domain",
         "proxy-protocol-port",
         "do-not-query-address",
     ],
