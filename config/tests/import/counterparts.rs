@@ -350,3 +350,51 @@ fn private_addresses_of_unbound_are_a_table() {
     let (made, config) = loaded(&format!("server:\n{many}"), Format::Unbound);
     assert_eq!((config.rebindings[0].addresses.len(), made.decisive.len()), (256, 44));
 }
+
+#[test]
+fn names_of_upstreams_are_looked_up_where_unbound_does() {
+    let zone = |name: &str, more: &str| format!("forward-zone:\n name: {name}\n {more}\n");
+    let tls = "forward-tls-upstream: yes\n forward-host: dns.example@853#dns.example";
+    let made = |zones: &[String]| loaded(&zones.concat(), Format::Unbound);
+
+    let plain = zone("example", "forward-addr: 192.0.2.7\n forward-addr: 192.0.2.8@5353");
+    let (made_of_both, config) = made(&[zone(".", tls), plain.clone()]);
+    assert!(made_of_both.decisive.is_empty(), "{:?}", made_of_both.decisive);
+    let bootstrap: Vec<String> =
+        config.slowpath.bootstrap.iter().map(ToString::to_string).collect();
+    assert_eq!(bootstrap, ["192.0.2.7:53", "192.0.2.8:5353"]);
+    assert_eq!(config.upstreams[0].address.to_string(), "tls://dns.example");
+
+    // The zone itself, one behind TLS, one with a name, servers of the zone alone, or another name's.
+    let stub = "stub-zone:\n name: example\n stub-addr: 192.0.2.7\n".to_owned();
+    for zones in [
+        vec![zone(".", tls)],
+        vec![
+            zone(".", tls),
+            zone("example", "forward-tls-upstream: yes\n forward-addr: 192.0.2.7"),
+        ],
+        vec![zone(".", tls), zone("example", "forward-host: a.test\n forward-addr: 192.0.2.7")],
+        vec![zone(".", tls), stub],
+        vec![
+            zone(".", tls),
+            zone("xample", "forward-addr: 192.0.2.7"),
+            zone("www.dns.example", "forward-addr: 192.0.2.8"),
+        ],
+    ] {
+        let (made, config) = made(&zones);
+        assert!(config.slowpath.bootstrap.is_empty(), "{}", made.toml);
+        assert!(made.decisive.iter().any(|one| one.contains("bootstrap")), "{:?}", made.decisive);
+    }
+
+    // Names of two zones have two sets of resolvers.
+    let other = zone("test", "forward-tls-upstream: yes\n forward-host: dns.other");
+    let (made, config) =
+        made(&[zone(".", tls), plain, other, zone("other", "forward-addr: 192.0.2.9")]);
+    assert_eq!(config.slowpath.bootstrap.len(), 2);
+    assert!(
+        made.decisive.iter().any(|one| one.contains("dns.other") && one.contains("others")),
+        "{:?}",
+        made.decisive
+    );
+    assert!(!made.toml.contains("tls://dns.other"));
+}

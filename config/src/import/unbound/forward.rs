@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+use super::bootstrap::Bootstrap;
 use super::clause::{Clause, Conf, Setting};
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, Upstream, network, truth};
@@ -11,6 +12,7 @@ use crate::import::special;
 /// The zones that have servers of their own.
 pub(super) struct Forwards {
     groups: BTreeMap<String, String>,
+    bootstrap: Bootstrap,
 }
 
 impl Forwards {
@@ -36,7 +38,7 @@ pub(super) fn key_of(name: &str) -> String {
 }
 
 pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Forwards {
-    let mut forwards = Forwards { groups: BTreeMap::new() };
+    let mut forwards = Forwards { groups: BTreeMap::new(), bootstrap: Bootstrap::default() };
     // Names of built-in zones are answered by Unbound itself, unless a local zone says otherwise.
     let locals = conf.server.all("local-zone");
     let open: BTreeSet<String> = locals
@@ -81,20 +83,27 @@ fn is_at_or_above(names: &BTreeSet<String>, name: &str, zone: &str) -> bool {
     false
 }
 
+/// Whether the servers of a zone are asked over TLS.
+pub(super) fn is_encrypted(zone: &Clause, conf: &Conf) -> bool {
+    let is_yes = |one: Option<&str>| one.and_then(truth) == Some(true);
+    let prefix = zone.name.trim_end_matches("-zone");
+    let own = zone.last(&format!("{prefix}-tls-upstream"));
+    let own = own.or_else(|| zone.last(&format!("{prefix}-ssl-upstream")));
+    let all = conf.server.last("tls-upstream").or_else(|| conf.server.last("ssl-upstream"));
+    is_yes(own) || is_yes(all)
+}
+
 /// A zone whose names are asked of some servers.
 fn zone(clause: &Clause, conf: &Conf, forwards: &mut Forwards, forwarder: &mut Forwarder) {
     let is_yes = |one: Option<&str>| one.and_then(truth) == Some(true);
     let prefix = clause.name.trim_end_matches("-zone");
-    let own_tls = clause.last(&format!("{prefix}-tls-upstream"));
-    let own_tls = own_tls.or_else(|| clause.last(&format!("{prefix}-ssl-upstream")));
-    let all_tls = conf.server.last("tls-upstream").or_else(|| conf.server.last("ssl-upstream"));
-    let is_encrypted = is_yes(own_tls) || is_yes(all_tls);
+    let is_encrypted = is_encrypted(clause, conf);
     let mut servers = Vec::new();
     for one in &clause.settings {
         match one.key.strip_prefix(prefix).unwrap_or(&one.key) {
             "name" | "-tls-upstream" | "-ssl-upstream" => forwarder.draft.read(&one.origin),
             "-addr" => servers.extend(upstream(one, is_encrypted, conf, forwarder)),
-            "-host" if is_encrypted => servers.extend(host(one, conf, forwarder)),
+            "-host" if is_encrypted => servers.extend(host(one, conf, forwards, forwarder)),
             "-host" => {
                 forwarder
                     .draft
@@ -167,12 +176,20 @@ fn upstream(
 }
 
 /// `host@port#name`, which is looked up.
-fn host(one: &Setting, conf: &Conf, forwarder: &mut Forwarder) -> Option<Upstream> {
+fn host(
+    one: &Setting,
+    conf: &Conf,
+    forwards: &mut Forwards,
+    forwarder: &mut Forwarder,
+) -> Option<Upstream> {
     let (host, port, name) = parts(one.value());
     let Some(port) = port.unwrap_or(Some(853)) else {
         forwarder.draft.decisive(&one.origin, "behind the @ is no port");
         return None;
     };
+    if !forwards.bootstrap.knows(host, one, conf, forwarder) {
+        return None;
+    }
     let mut keys = of_all_upstreams(conf, None, true);
     keys.extend(name.filter(|name| !name.is_empty()).map(|name| ("name", Value::from(name))));
     let host = host.trim_end_matches('.');
@@ -184,7 +201,7 @@ fn host(one: &Setting, conf: &Conf, forwarder: &mut Forwarder) -> Option<Upstrea
 }
 
 /// The parts of `server@port#name`; a port that is none is `Some(None)`.
-fn parts(value: &str) -> (&str, Option<Option<u16>>, Option<&str>) {
+pub(super) fn parts(value: &str) -> (&str, Option<Option<u16>>, Option<&str>) {
     let (rest, name) = match value.split_once('#') {
         Some((rest, name)) => (rest, Some(name)),
         None => (value, None),

@@ -1,5 +1,6 @@
 //! unbound.conf: its clauses and settings.
 
+mod bootstrap;
 mod clause;
 mod clients;
 mod dns64;
