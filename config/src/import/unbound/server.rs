@@ -31,117 +31,125 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
 
 fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
     let (value, origin) = (one.value(), &one.origin);
-    let key = &*one.key;
-    let number = match key {
-        "cache-min-ttl" => Some(("cache", "min_ttl")),
-        "cache-max-ttl" => Some(("cache", "max_ttl")),
-        "cache-max-negative-ttl" => Some(("cache", "max_negative_ttl")),
-        "serve-expired-reply-ttl" => Some(("cache", "stale_ttl")),
-        "serve-expired-client-timeout" => Some(("cache", "stale_client_timeout_ms")),
-        "max-udp-size" => Some(("answers", "max_udp_size")),
-        "incoming-num-tcp" => Some(("streams", "max_connections")),
-        "tcp-idle-timeout" => Some(("streams", "idle_timeout_ms")),
-        "max-client-subnet-ipv4" => Some(("client_subnet", "ipv4_prefix")),
-        "max-client-subnet-ipv6" => Some(("client_subnet", "ipv6_prefix")),
-        _ => None,
-    };
-    if let Some((table, key)) = number {
-        return forwarder.number(table, key, value, origin);
+    if needs_nothing(one, server, forwarder) || is_one_key(one, forwarder) {
+        return;
     }
-    let switch = match key {
-        "serve-expired" => Some(("cache", "serve_stale")),
-        "prefetch" => Some(("prefetch", "enabled")),
-        "deny-any" => Some(("answers", "minimal_any")),
-        "answer-cookie" => Some(("cookies", "enabled")),
-        _ => None,
-    };
-    if let Some((table, key)) = switch {
-        return forwarder.switch(table, key, value, origin);
-    }
-    let text = match key {
-        "tls-service-pem" | "ssl-service-pem" => Some(("streams", "certificate")),
-        "tls-service-key" | "ssl-service-key" => Some(("streams", "key")),
-        "http-endpoint" => Some(("streams", "https_path")),
-        "cookie-secret" => Some(("cookies", "secret")),
-        _ => None,
-    };
-    if let Some((table, key)) = text {
-        return forwarder.draft.set(table, key, value, origin);
-    }
-    match key {
+    match &*one.key {
         "interface" | "ip-address" => interface(one, server, forwarder),
         "port" | "tls-port" | "ssl-port" | "https-port" | "quic-port" | "do-tcp"
-        | "msg-cache-size" | "rrset-cache-size" => {
-            // They are read with `interface`, and with each other.
+        | "msg-cache-size" | "rrset-cache-size" | "use-caps-for-id" | "tls-cert-bundle"
+        | "ssl-cert-bundle" | "tls-upstream" | "ssl-upstream" => {
+            // They are read with `interface`, with each other, or with the upstreams.
             forwarder.draft.read(origin);
         }
-        "serve-expired-ttl" => match value {
-            "0" => {
-                forwarder.draft.unmapped(origin, "`cache.stale_window_seconds` has to have an end")
-            }
-            _ => forwarder.number("cache", "stale_window_seconds", value, origin),
-        },
-        "edns-buffer-size" if server.last("max-udp-size").is_none() => {
-            forwarder.number("answers", "max_udp_size", value, origin);
+        "serve-expired-ttl" if value == "0" => {
+            forwarder.draft.unmapped(origin, "`cache.stale_window_seconds` has to have an end");
         }
-        "edns-buffer-size" => forwarder.draft.unneeded(origin),
+        "serve-expired-ttl" => forwarder.number("cache", "stale_window_seconds", value, origin),
+        "edns-buffer-size" => forwarder.number("answers", "max_udp_size", value, origin),
         "ip-ratelimit" => {
             forwarder.number("ratelimit", "queries_per_second", value, origin);
             // Unbound counts each address by itself.
             forwarder.draft.set("ratelimit", "ipv4_prefix", 32, origin);
             forwarder.draft.set("ratelimit", "ipv6_prefix", 128, origin);
         }
-        "identity" | "version" if server.last(&format!("hide-{key}")) == Some("yes") => {
-            forwarder.draft.unneeded(origin);
-        }
-        "identity" => forwarder.draft.set("answers", "identity", value, origin),
-        "version" => forwarder.draft.set("answers", "version", value, origin),
         "nsid" => match value.strip_prefix("ascii_") {
             Some(text) => forwarder.draft.set("answers", "nsid", text, origin),
             None => forwarder.draft.unmapped(origin, "`answers.nsid` is a text, not hexadecimal"),
         },
         "module-config" => modules(one, server, forwarder),
         "auto-trust-anchor-file" | "trust-anchor-file" => anchor(one, server, forwarder),
+        "trust-anchor" => inline_anchor(one, server, forwarder),
         "domain-insecure" => {
             forwarder.draft.push("dnssec", "negative_trust_anchors", value, origin)
-        }
-        "unblock-lan-zones" | "insecure-lan-zones" if truth(value) == Some(false) => {
-            forwarder.draft.unneeded(origin);
         }
         "unblock-lan-zones" => forwarder.draft.set("policy", "special_use", false, origin),
         "num-threads" => {
             forwarder.draft.unmapped(origin, "choose the cores of your machine in `[[placement]]`");
-        }
-        "hide-identity" | "hide-version" => forwarder.draft.unneeded(origin),
-        "log-queries"
-        | "log-replies"
-        | "aggressive-nsec"
-        | "val-permissive-mode"
-        | "ignore-cd-flag"
-        | "tcp-upstream"
-        | "serve-original-ttl"
-            if truth(value) == Some(false) =>
-        {
-            forwarder.draft.unneeded(origin);
         }
         "log-queries" | "log-replies" => forwarder.draft.unmapped(origin, TEXT_LOG),
         "logfile" if !value.is_empty() && logs_queries(server) => {
             let folder = Path::new(server.last("directory").unwrap_or_default());
             forwarder.propose_log(&folder.join(value), origin);
         }
-        "ratelimit" | "ip-ratelimit-cookie" if value == "0" => forwarder.draft.unneeded(origin),
-        "trust-anchor" => inline_anchor(one, server, forwarder),
-        "use-caps-for-id" => match truth(value) {
-            // It is a key of each upstream.
-            Some(false) => forwarder.draft.read(origin),
-            _ => forwarder.draft.unneeded(origin),
-        },
-        "tls-cert-bundle" | "ssl-cert-bundle" | "tls-upstream" | "ssl-upstream" => {
-            // They are read with the upstreams.
-            forwarder.draft.read(origin);
-        }
         _ => kinds::list(one, forwarder),
     }
+}
+
+/// Writes a setting that one key stands for. Whether it is one.
+fn is_one_key(one: &Setting, forwarder: &mut Forwarder) -> bool {
+    let (value, origin) = (one.value(), &one.origin);
+    let (table, key) = match &*one.key {
+        "cache-min-ttl" => ("cache", "min_ttl"),
+        "cache-max-ttl" => ("cache", "max_ttl"),
+        "cache-max-negative-ttl" => ("cache", "max_negative_ttl"),
+        "serve-expired-reply-ttl" => ("cache", "stale_ttl"),
+        "serve-expired-client-timeout" => ("cache", "stale_client_timeout_ms"),
+        "max-udp-size" => ("answers", "max_udp_size"),
+        "incoming-num-tcp" => ("streams", "max_connections"),
+        "tcp-idle-timeout" => ("streams", "idle_timeout_ms"),
+        "max-client-subnet-ipv4" => ("client_subnet", "ipv4_prefix"),
+        "max-client-subnet-ipv6" => ("client_subnet", "ipv6_prefix"),
+        _ => return is_one_switch(one, forwarder) || is_one_text(one, forwarder),
+    };
+    forwarder.number(table, key, value, origin);
+    true
+}
+
+fn is_one_switch(one: &Setting, forwarder: &mut Forwarder) -> bool {
+    let (table, key) = match &*one.key {
+        "serve-expired" => ("cache", "serve_stale"),
+        "prefetch" => ("prefetch", "enabled"),
+        "deny-any" => ("answers", "minimal_any"),
+        "answer-cookie" => ("cookies", "enabled"),
+        _ => return false,
+    };
+    forwarder.switch(table, key, one.value(), &one.origin);
+    true
+}
+
+fn is_one_text(one: &Setting, forwarder: &mut Forwarder) -> bool {
+    let (table, key) = match &*one.key {
+        "tls-service-pem" | "ssl-service-pem" => ("streams", "certificate"),
+        "tls-service-key" | "ssl-service-key" => ("streams", "key"),
+        "http-endpoint" => ("streams", "https_path"),
+        "cookie-secret" => ("cookies", "secret"),
+        "identity" => ("answers", "identity"),
+        "version" => ("answers", "version"),
+        _ => return false,
+    };
+    forwarder.draft.set(table, key, one.value(), &one.origin);
+    true
+}
+
+/// Whether a setting needs nothing because of its value, or of another setting. It is listed as such.
+fn needs_nothing(one: &Setting, server: &Clause, forwarder: &mut Forwarder) -> bool {
+    let value = one.value();
+    let is_off = truth(value) == Some(false);
+    let needs_nothing = match &*one.key {
+        "edns-buffer-size" => server.last("max-udp-size").is_some(),
+        "unblock-lan-zones"
+        | "insecure-lan-zones"
+        | "log-queries"
+        | "log-replies"
+        | "aggressive-nsec"
+        | "val-permissive-mode"
+        | "ignore-cd-flag"
+        | "tcp-upstream"
+        | "serve-original-ttl" => is_off,
+        "ratelimit" | "ip-ratelimit-cookie" => value == "0",
+        "hide-identity" | "hide-version" => true,
+        key @ ("identity" | "version") => {
+            server.last(&format!("hide-{key}")).and_then(truth) == Some(true)
+        }
+        // If they are off, they are a key of each upstream.
+        "use-caps-for-id" => !is_off,
+        _ => false,
+    };
+    if needs_nothing {
+        forwarder.draft.unneeded(&one.origin);
+    }
+    needs_nothing
 }
 
 /// Whether the log has a line for each query, or for each answer.
