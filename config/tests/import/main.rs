@@ -8,6 +8,7 @@ mod access;
 mod cases;
 mod counterparts;
 mod names;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::clause::{Conf, Setting};
-use super::forward::{is_encrypted, key_of, parts};
+use super::forward::{asked, is_encrypted, key_of, parts};
 use crate::import::meaning::Forwarder;
 
 /// Resolvers that names of upstreams are looked up at. There is one list for all names.
@@ -42,15 +42,10 @@ impl Bootstrap {
 /// The servers that Unbound asks for a name; `None`: some are no addresses, or behind TLS, or it resolves from the root.
 fn resolvers(name: &str, conf: &Conf) -> Option<Vec<SocketAddr>> {
     let name = key_of(name);
-    let zones =
-        conf.others.iter().filter(|one| ["forward-zone", "stub-zone"].contains(&&*one.name));
-    let zones = zones.filter_map(|one| Some((key_of(one.last("name")?), one)));
-    let around = zones.filter(|(zone, _)| {
-        zone.is_empty()
-            || name.strip_suffix(&**zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    });
-    // Of zones with one name the first is asked.
-    let (_, zone) = around.rev().max_by_key(|(zone, _)| zone.len())?;
+    let zones = asked(conf);
+    let ends = name.match_indices('.').map(|(at, _)| at + 1).chain([name.len()]);
+    let mut around = std::iter::once(0).chain(ends).map(|at| &name[at..]);
+    let (_, zone) = around.find_map(|suffix| zones.get(suffix))?;
     let has_hosts = zone.all("forward-host").next().is_some();
     if zone.name != "forward-zone" || has_hosts || is_encrypted(zone, conf) {
         return None;

@@ -11,8 +11,33 @@ use crate::import::query_log::TEXT_LOG;
 /// The tags of the keys of the root since 2017.
 const ROOT_KEYS: [&str; 2] = ["20326", "38696"];
 
+/// Keys of which the last setting counts. A second setting of others that one key stands for is listed.
+const SINGLE: [&str; 16] = [
+    "module-config",
+    "msg-cache-size",
+    "rrset-cache-size",
+    "unblock-lan-zones",
+    "insecure-lan-zones",
+    "ip-ratelimit",
+    "ratelimit",
+    "do-ip4",
+    "do-ip6",
+    "do-udp",
+    "log-queries",
+    "log-replies",
+    "tcp-upstream",
+    "val-permissive-mode",
+    "ignore-cd-flag",
+    "serve-original-ttl",
+];
+
 pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
-    conf.server.settings.iter().for_each(|one| setting(one, &conf.server, forwarder));
+    for one in &conf.server.settings {
+        match is_replaced(one, &conf.server) {
+            true => forwarder.draft.unneeded(&one.origin),
+            false => setting(one, &conf.server, forwarder),
+        }
+    }
     for clause in &conf.others {
         match &*clause.name {
             "remote-control" | "python" | "dynlib" => {
@@ -27,6 +52,13 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
         }
     }
     sizes(&conf.server, forwarder);
+}
+
+/// Whether a later setting of the same key is in the place of this one.
+fn is_replaced(one: &Setting, server: &Clause) -> bool {
+    let last = || server.all(&one.key).next_back();
+    let is_last = |last: &Setting| last.origin.place == one.origin.place;
+    SINGLE.contains(&&*one.key) && !last().is_some_and(is_last)
 }
 
 fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
@@ -63,7 +95,9 @@ fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
         "domain-insecure" => {
             forwarder.draft.push("dnssec", "negative_trust_anchors", value, origin)
         }
+        // Names that are answered here nevertheless are read with the local zones.
         "unblock-lan-zones" => forwarder.draft.set("policy", "special_use", false, origin),
+        "do-udp" => forwarder.draft.unmapped(origin, "queries over UDP are always answered"),
         "num-threads" => {
             forwarder.draft.unmapped(origin, "choose the cores of your machine in `[[placement]]`");
         }
@@ -137,6 +171,7 @@ fn needs_nothing(one: &Setting, server: &Clause, forwarder: &mut Forwarder) -> b
         | "ignore-cd-flag"
         | "tcp-upstream"
         | "serve-original-ttl" => is_off,
+        "do-udp" => !is_off,
         "ratelimit" | "ip-ratelimit-cookie" => value == "0",
         "hide-identity" | "hide-version" => true,
         key @ ("identity" | "version") => {
@@ -158,6 +193,12 @@ fn logs_queries(server: &Clause) -> bool {
     is_on("log-queries") || is_on("log-replies")
 }
 
+/// Whether addresses of this family are not used: `do-ip4: no`, `do-ip6: no`.
+pub(super) fn is_off(address: IpAddr, server: &Clause) -> bool {
+    let key = if address.is_ipv4() { "do-ip4" } else { "do-ip6" };
+    server.last(key).and_then(truth) == Some(false)
+}
+
 /// Where queries come to, by the port: UDP and TCP, TLS, HTTPS, or QUIC.
 fn interface(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
     let origin = &one.origin;
@@ -169,6 +210,9 @@ fn interface(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
         let why = "write the addresses of this interface into `port.addresses`";
         return forwarder.draft.unmapped(origin, why);
     };
+    if is_off(address, server) {
+        return forwarder.draft.unneeded(origin);
+    }
     let port_of = |key: &str, other: u16| {
         server.last(key).and_then(|text| text.parse().ok()).unwrap_or(other)
     };
@@ -257,8 +301,8 @@ fn inline_anchor(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
 
 /// Both caches together.
 fn sizes(server: &Clause, forwarder: &mut Forwarder) {
-    let is_size = |one: &&Setting| one.key == "msg-cache-size" || one.key == "rrset-cache-size";
-    let sizes: Vec<&Setting> = server.settings.iter().filter(is_size).collect();
+    let keys = ["msg-cache-size", "rrset-cache-size"];
+    let sizes: Vec<&Setting> = keys.iter().filter_map(|key| server.all(key).next_back()).collect();
     let mut total = 0_u64;
     for one in &sizes {
         match bytes(one.value()) {
@@ -266,7 +310,7 @@ fn sizes(server: &Clause, forwarder: &mut Forwarder) {
             None => forwarder.draft.unmapped(&one.origin, "this is not a size"),
         }
     }
-    if let Some(last) = sizes.last().filter(|_| total > 0) {
+    if let Some(last) = sizes.iter().max_by_key(|one| one.origin.place).filter(|_| total > 0) {
         forwarder.cache_size(total, &last.origin);
     }
 }

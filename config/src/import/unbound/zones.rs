@@ -49,7 +49,7 @@ fn policy_zone(clause: &Clause, conf: &Conf, groups: &Groups, forwarder: &mut Fo
     }
     let file = clause.all("zonefile").next_back();
     if file.is_none() && policy.primaries.is_empty() {
-        return forwarder.draft.unmapped(&clause.origin, "it has neither a file nor a primary");
+        return forwarder.draft.decisive(&clause.origin, "it has neither a file nor a primary");
     }
     let kept = format!("/var/lib/pmdns/{}.rpz", forwarder.short("rpz", &name));
     let file = file.map(|file| path(file, conf, forwarder));

@@ -1,0 +1,142 @@
+//! Settings that an import once lost, or read otherwise than the server that they are for. The servers of this machine's packages
+//! were asked what they do.
+
+use pmdns_config::Config;
+use pmdns_config::import::Format;
+
+use crate::one;
+
+/// What has to come of a text.
+struct Case {
+    text: &'static str,
+    /// Parts of the TOML.
+    has: &'static [&'static str],
+    lacks: &'static [&'static str],
+    /// Parts of remarks that refuse the import; none: it is not refused.
+    decisive: &'static [&'static str],
+    /// Parts of other remarks.
+    listed: &'static [&'static str],
+}
+
+/// Nothing is expected of it.
+const PLAIN: Case = Case { text: "", has: &[], lacks: &[], decisive: &[], listed: &[] };
+
+const UNBOUND: &[Case] = &[
+    // The last module-config counts, so nothing is validated.
+    Case {
+        text: "server:\n module-config: \"validator iterator\"\n auto-trust-anchor-file: /k/root.key\nserver:\n module-config: iterator\n",
+        lacks: &["validate"],
+        ..PLAIN
+    },
+    Case {
+        text: "server:\n unblock-lan-zones: yes\n unblock-lan-zones: no\n msg-cache-size: 64m\n msg-cache-size: 32m\n",
+        has: &["size = \"32MiB\""],
+        lacks: &["special_use"],
+        ..PLAIN
+    },
+    // Names of hosts and of other networks stay built in: they are asked nobody.
+    Case {
+        text: "server:\n unblock-lan-zones: yes\n local-zone: home.arpa nodefault\n",
+        has: &[
+            "special_use = false",
+            "name = \"onion\"",
+            "name = \"invalid\"",
+            "name = \"*.localhost\"",
+            "1.0.0.127.in-addr.arpa",
+        ],
+        lacks: &["name = \"home.arpa\""],
+        ..PLAIN
+    },
+    Case {
+        text: "server:\n unblock-lan-zones: yes\nforward-zone:\n name: onion\n forward-addr: 192.0.2.7\n\
+               forward-zone:\n name: 10.in-addr.arpa\n forward-addr: 192.0.2.8\n",
+        has: &["192.0.2.8:53"],
+        lacks: &["192.0.2.7"],
+        listed: &["Unbound answers these names itself"],
+        ..PLAIN
+    },
+    Case {
+        text: "server:\n interface: 192.0.2.53\n interface: 2001:db8::53\n do-ip6: no\n do-udp: no\n\
+               forward-zone:\n name: .\n forward-addr: 2001:db8::1\n forward-addr: 192.0.2.1\n",
+        has: &["192.0.2.1:53", "192.0.2.53"],
+        lacks: &["2001:db8"],
+        listed: &["over UDP"],
+        ..PLAIN
+    },
+    Case {
+        text: "server:\n access-control: 10.0.0.0/8 allow_setrd\n",
+        has: &["allow = [\"10.0.0.0/8\"]"],
+        listed: &["without RD"],
+        ..PLAIN
+    },
+    // Without a name and a port, TLS is at port 53.
+    Case {
+        text: "forward-zone:\n name: .\n forward-tls-upstream: yes\n forward-addr: 192.0.2.1\n forward-addr: 192.0.2.2#dns.example\n",
+        has: &["tls://192.0.2.1:53\"", "tls://192.0.2.2:853\""],
+        listed: &["does not check the certificate"],
+        ..PLAIN
+    },
+    // Of two zones with one name the last counts, and a forward zone before a stub zone.
+    Case {
+        text: "forward-zone:\n name: f.example\n forward-addr: 192.0.2.1\nforward-zone:\n name: F.example.\n forward-addr: 192.0.2.2\n\
+               stub-zone:\n name: f.example\n stub-addr: 192.0.2.3\n",
+        has: &["192.0.2.2:53"],
+        lacks: &["192.0.2.3", "192.0.2.1:53\"\ngroup"],
+        ..PLAIN
+    },
+    // Two zones with the same servers.
+    Case {
+        text: "forward-zone:\n name: a.example\n forward-addr: 192.0.2.1\n forward-addr: 192.0.2.2\n\
+               forward-zone:\n name: b.example\n forward-addr: 192.0.2.2\n forward-addr: 192.0.2.1\n",
+        has: &["zone = \"b.example\"\ngroup = \"a-example\""],
+        ..PLAIN
+    },
+    // All names but some lead to one address.
+    Case {
+        text: "server:\n local-zone: \".\" redirect\n local-data: \". A 192.0.2.99\"\n",
+        has: &["name = \"*.\""],
+        ..PLAIN
+    },
+    Case {
+        text: "server:\n response-ip: 10.0.0.0/8 deny\n response-ip-data: 10.0.0.0/8 \"A 192.0.2.1\"\n",
+        decisive: &["response-ip:", "response-ip-data:"],
+        ..PLAIN
+    },
+    Case {
+        text: "rpz:\n name: rpz.example\n url: \"https://rpz.example/zone\"\n",
+        decisive: &["neither a file nor a primary"],
+        listed: &["url:"],
+        ..PLAIN
+    },
+    Case {
+        text: "server:\n include: \"/etc/unbound/[0-9]*.conf\"\n include: \"/etc/unbound/{a,b}.conf\"\n",
+        decisive: &["[0-9]", "{a,b}"],
+        ..PLAIN
+    },
+];
+
+fn hold(cases: &[Case], format: Format) {
+    for Case { text, has, lacks, decisive, listed } in cases {
+        let made = one(text, format);
+        Config::from_toml(&made.toml).unwrap();
+        let tables = made.toml.split("\n# Not taken over").next().unwrap();
+        let tables = tables.split("\n# pmdns needs nothing").next().unwrap();
+        for part in *has {
+            assert!(tables.contains(part), "{text}\nlacks {part}:\n{}", made.toml);
+        }
+        for part in *lacks {
+            assert!(!tables.contains(part), "{text}\nhas {part}:\n{}", made.toml);
+        }
+        let is_told = |told: &[String], part: &&&str| told.iter().any(|one| one.contains(**part));
+        let untold = decisive.iter().find(|part| !is_told(&made.decisive, part));
+        assert_eq!(untold, None, "{text}\n{:?}", made.decisive);
+        assert_eq!(decisive.is_empty(), made.decisive.is_empty(), "{text}\n{:?}", made.decisive);
+        let untold = listed.iter().find(|part| !is_told(&made.unmapped, part));
+        assert_eq!(untold, None, "{text}\n{:?}", made.unmapped);
+    }
+}
+
+#[test]
+fn settings_of_unbound_are_read_as_unbound_reads_them() {
+    hold(UNBOUND, Format::Unbound);
+}
