@@ -158,7 +158,7 @@ fn prune(draft: &mut Draft) {
         }
     }
     let mut named: BTreeSet<String> = BTreeSet::new();
-    for table in ["local", "zone", "rpz", "dns64", "forward"] {
+    for table in ["local", "zone", "rpz", "dns64", "rebinding", "forward"] {
         named.extend(texts(draft, table, "views"));
     }
     let is_idle = |table: &Table| {

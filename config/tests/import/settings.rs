@@ -1,8 +1,11 @@
 //! Settings that an import once lost, or read otherwise than the server that they are for. The servers of this machine's packages
 //! were asked what they do.
 
+use std::collections::BTreeSet;
+
 use pmdns_config::Config;
 use pmdns_config::import::Format;
+use proptest::prelude::*;
 
 use crate::one;
 
@@ -115,6 +118,60 @@ const UNBOUND: &[Case] = &[
     },
 ];
 
+const NAMED: &[Case] = &[
+    // A word is missing its semicolon, so a server would be a client.
+    Case {
+        text: "options { allow-query { 10/8; } forwarders { 192.0.2.1; }; };\n",
+        decisive: &["no semicolon"],
+        ..PLAIN
+    },
+    Case {
+        text: "options { allow-query { 10/8; }; forwarders { 192.0.2.1 tls t; }; forward only; };\ntls t { };\n",
+        has: &["tls://192.0.2.1:853"],
+        listed: &["does not check the certificate"],
+        ..PLAIN
+    },
+    Case {
+        text: "options { dnssec-validation yes; };\nserver 192.0.2.1 { bogus no; };\n",
+        has: &["validate = true"],
+        listed: &["named validates nothing"],
+        ..PLAIN
+    },
+    // Forwarders are asked first also for what a zone that is no forward zone leads elsewhere.
+    Case {
+        text: "options { forwarders { 192.0.2.1; }; forward only; };\nzone a.example { type primary; file a; forwarders { 192.0.2.2; }; };\n\
+               zone b.example { type primary; file b; forwarders { }; };\n",
+        lacks: &["192.0.2.2"],
+        decisive: &["a.example"],
+        listed: &["b.example"],
+        ..PLAIN
+    },
+    Case {
+        text: "options { forwarders { 192.0.2.1; }; deny-answer-addresses { !10.1/16; 10/8; 192.168/16; } except-from { corp.example; home.example; }; };\n",
+        has: &[
+            "[[rebinding]]",
+            "action = \"refuse\"",
+            "\"192.168.0.0/16\"",
+            "\"10.0.0.0/16\"",
+            "\"corp.example\",",
+            "\"home.example\",",
+        ],
+        lacks: &["10.1.0.0/16", "10.0.0.0/8"],
+        listed: &["SERVFAIL"],
+        ..PLAIN
+    },
+    Case {
+        text: "options { deny-answer-addresses { 10/8; }; };\n\
+               view a { match-clients { 10.1/16; }; deny-answer-addresses { 192.168/16; } except-from { corp.example; }; };\n\
+               view b { match-clients { any; }; };\n",
+        has: &[
+            "addresses = [\"192.168.0.0/16\"]\nexcept = [\"corp.example\"]\nviews = [\"a\"]",
+            "addresses = [\"10.0.0.0/8\"]\nviews = [\"default\"]",
+        ],
+        ..PLAIN
+    },
+];
+
 fn hold(cases: &[Case], format: Format) {
     for Case { text, has, lacks, decisive, listed } in cases {
         let made = one(text, format);
@@ -139,4 +196,76 @@ fn hold(cases: &[Case], format: Format) {
 #[test]
 fn settings_of_unbound_are_read_as_unbound_reads_them() {
     hold(UNBOUND, Format::Unbound);
+}
+
+#[test]
+fn settings_of_named_are_read_as_named_reads_them() {
+    hold(NAMED, Format::Named);
+}
+
+/// A zone whose names are asked elsewhere.
+#[derive(Clone, Debug)]
+struct Asked {
+    name: &'static str,
+    kind: &'static str,
+    policy: &'static str,
+    /// Its own forwarders; an empty list is one without servers.
+    forwarders: Option<Vec<u8>>,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let select = prop::sample::select;
+    (
+        select(
+            &["a.example", "1.168.192.in-addr.arpa", "10.in-addr.arpa", "home.arpa", "onion"][..],
+        ),
+        select(&["forward", "static-stub"][..]),
+        select(&["", "forward first;", "forward only;"][..]),
+        prop::option::of(prop::collection::vec(10_u8..20, 0..3)),
+    )
+        .prop_map(|(name, kind, policy, forwarders)| Asked { name, kind, policy, forwarders })
+}
+
+fn list(servers: &[u8]) -> String {
+    servers.iter().map(|server| format!("192.0.2.{server}; ")).collect()
+}
+
+proptest! {
+    #[test]
+    fn whom_named_asks_is_whom_we_ask(
+        zone in asked(),
+        all in prop::option::of(prop::collection::vec(1_u8..5, 0..3)),
+        policy in prop::sample::select(&["", "forward only;", "empty-zones-enable no;", "disable-empty-zone \"10.in-addr.arpa\";"][..]),
+    ) {
+        let Asked { name, kind, policy: own_policy, forwarders } = &zone;
+        let of_all = all.as_ref().map_or(String::new(), |all| format!("forwarders {{ {} }};", list(all)));
+        let own = forwarders.as_ref().map_or(String::new(), |own| format!("forwarders {{ {} }};", list(own)));
+        let servers = if *kind == "forward" { "" } else { "server-addresses { 192.0.2.77; };" };
+        let text = format!(
+            "options {{ {policy} {of_all} allow-query {{ any; }}; }};\nzone \"{name}\" {{ type {kind}; {own_policy} {own} {servers} }};\n"
+        );
+        let made = one(&text, Format::Named);
+        let config = Config::from_toml(&made.toml).unwrap();
+        let forward = config.forwards.iter().find(|one| one.zone == *name);
+        let group = forward.map(|one| &one.group);
+        let of_group = config.upstreams.iter().filter(|one| Some(&one.group) == group);
+        let found: BTreeSet<String> = of_group.map(|one| one.address.to_string()).collect();
+
+        let all = all.unwrap_or_default();
+        let has_forwarders = forwarders.as_ref().is_some_and(|own| !own.is_empty());
+        let is_empty_zone = name.ends_with(".arpa")
+            && !(policy == "forward only;" && !all.is_empty())
+            && policy != "empty-zones-enable no;"
+            && !(policy.starts_with("disable") && *name == "10.in-addr.arpa");
+        let expected = match *kind {
+            "forward" if is_empty_zone && *own_policy != "forward only;" => Vec::new(),
+            _ if has_forwarders => forwarders.clone().unwrap_or_default(),
+            "forward" => Vec::new(),
+            _ if forwarders.is_none() && !all.is_empty() => Vec::new(),
+            _ => vec![77],
+        };
+        let expected = expected.iter().map(|server| format!("192.0.2.{server}:53")).collect();
+        let is_default = group.is_some_and(|group| group == "default");
+        prop_assert!(is_default || found == expected, "{text}{}", made.toml);
+    }
 }
