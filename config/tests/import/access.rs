@@ -387,6 +387,7 @@ proptest! {
     fn dnsdist_answers_the_same_clients(
         acl in prop::collection::vec((any::<bool>(), network()), 1..5),
         rules in prop::collection::vec((any::<bool>(), rule()), 0..4),
+        is_mixed in any::<bool>(),
         is_one_line in any::<bool>(),
     ) {
         let end = if is_one_line { "; " } else { "\n" };
@@ -398,7 +399,12 @@ proptest! {
         for (is_not, (networks, action)) in &rules {
             let networks: Vec<String> = networks.iter().map(|one| format!("'{one}'")).collect();
             let rule = format!("NetmaskGroupRule({{{}}})", networks.join(", "));
-            let rule = if *is_not { format!("NotRule({rule})") } else { rule };
+            // With networks among them the names do not count.
+            let rule = match (*is_not, is_mixed) {
+                (true, _) => format!("NotRule({rule})"),
+                (false, true) => format!("{{'a.example', {}}}", networks.join(", ")),
+                (false, false) => rule,
+            };
             let _ = write!(text, "addAction({rule}, {action}){end}");
         }
         let made = one(&text, Format::Dnsdist);

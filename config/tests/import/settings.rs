@@ -172,6 +172,105 @@ const NAMED: &[Case] = &[
     },
 ];
 
+const DNSDIST: &[Case] = &[
+    // With a network among them, names do not count.
+    Case {
+        text: "newServer('192.0.2.1')\naddAction({'10.9.0.0/16', 'bad.example'}, DropAction())\n",
+        has: &["drop = [\"10.9.0.0/16\"]"],
+        lacks: &["[block]", "bad.example"],
+        ..PLAIN
+    },
+    // Actions that no table stands for, of rules about clients, and those about whom we ask.
+    Case {
+        text: "newServer('192.0.2.1')\naddAction(NetmaskGroupRule('10.9.0.0/16'), ERCodeAction(DNSRCode.REFUSED))\n\
+               addAction('10.8.0.0/16', QPSAction(10))\naddAction('x.example', QPSPoolAction(10, 'a'))\n\
+               addAction('y.example', SetDisableECSAction())\naddAction('10.7.0.0/16', SetNoRecurseAction())\n\
+               addAction('10.6.0.0/16', DelayAction(10))\naddAction('z.example', ERCodeAction(DNSRCode.REFUSED))\n",
+        decisive: &[
+            "ERCodeAction",
+            "QPSAction",
+            "QPSPoolAction",
+            "SetDisableECSAction",
+            "SetNoRecurseAction",
+        ],
+        listed: &["DelayAction", "'z.example'"],
+        ..PLAIN
+    },
+    Case {
+        text: "newServer('192.0.2.1')\naddAction(QTypeRule(DNSQType.A), LuaAction(f))\naddResponseAction(AllRule(), LuaResponseAction(f))\n\
+               addResponseAction(NetmaskGroupRule('10.0.0.0/8'), DropResponseAction())\n\
+               addResponseAction('x.example', DropResponseAction())\n",
+        decisive: &["LuaAction", "LuaResponseAction", "'10.0.0.0/8'"],
+        listed: &["'x.example'"],
+        ..PLAIN
+    },
+    // All names but these are refused.
+    Case {
+        text: "newServer('192.0.2.1')\naddAction(NotRule(QNameSuffixRule('corp.example')), RefusedAction())\n",
+        decisive: &["NotRule"],
+        ..PLAIN
+    },
+    Case {
+        text: "newServer('192.0.2.1')\nnewServer({address='192.0.2.2', pool='a'})\nnewServer({address='192.0.2.3', pool='b'})\n\
+               addAction('x.example', PoolAction('a', false))\naddAction('x.example', PoolAction('b'))\n\
+               addAction(MaxQPSIPRule(5), PoolAction('a'))\n",
+        has: &["192.0.2.3"],
+        lacks: &["192.0.2.2"],
+        decisive: &["PoolAction('a', false)", "MaxQPSIPRule(5)"],
+        ..PLAIN
+    },
+    Case {
+        text: "newServer('192.0.2.1')\naddAction(MaxQPSIPRule(5), RCodeAction(DNSRCode.REFUSED))\n",
+        has: &["queries_per_second = 5", "slip = 0"],
+        listed: &["are dropped"],
+        ..PLAIN
+    },
+    // A program may have changed what it names.
+    Case {
+        text: "newServer('192.0.2.1')\nlocal bad = newNMG()\nfor line in io.lines('/bad') do bad:addMask(line) end\n\
+               addAction(NetmaskGroupRule(bad), DropAction())\n",
+        decisive: &["NetmaskGroupRule(bad)"],
+        ..PLAIN
+    },
+    Case {
+        text: "newServer('192.0.2.1')\nx = '10.0.0.0/8'\nif y then x = '0.0.0.0/0' end\nsetACL(x)\n",
+        lacks: &["allow = "],
+        decisive: &["setACL(x)"],
+        ..PLAIN
+    },
+    Case {
+        text: "newServer('192.0.2.1')\ngood = newNMG({'10.9.0.0/16'})\naddAction(NotRule(NetmaskGroupRule(good)), DropAction())\n",
+        has: &["allow = [\"10.9.0.0/16\"]"],
+        ..PLAIN
+    },
+    // The last setLocal is in the place of all before.
+    Case {
+        text: "addLocal('192.0.2.51')\nsetLocal('192.0.2.52:5353')\nsetLocal('192.0.2.53')\naddLocal('192.0.2.54')\n",
+        has: &["192.0.2.53", "192.0.2.54"],
+        lacks: &["192.0.2.51", "192.0.2.52", "5353"],
+        ..PLAIN
+    },
+    Case {
+        text: "newServer({address='192.0.2.1', dohPath='/dns-query'})\n",
+        lacks: &["address = \"192.0.2.1:53\"  "],
+        decisive: &["HTTP without TLS"],
+        ..PLAIN
+    },
+    Case {
+        text: "newServer('192.0.2.1')\naddAction('10.0.0.0/8', PoolAction('nobody'))\n",
+        decisive: &["no server of its group"],
+        ..PLAIN
+    },
+    // Pools with the same servers, one of them that of all names.
+    Case {
+        text: "newServer({address='192.0.2.7', pool='a'})\nnewServer({address='192.0.2.7', pool='b'})\nnewServer('192.0.2.7')\n\
+               addAction('a.example', PoolAction('a'))\naddAction('b.example', PoolAction('b'))\n",
+        has: &["zone = \"b.example\"\ngroup = \"a\"", "zone = \".\"\ngroup = \"a\""],
+        lacks: &["192.0.2.1:53"],
+        ..PLAIN
+    },
+];
+
 fn hold(cases: &[Case], format: Format) {
     for Case { text, has, lacks, decisive, listed } in cases {
         let made = one(text, format);
@@ -196,6 +295,11 @@ fn hold(cases: &[Case], format: Format) {
 #[test]
 fn settings_of_unbound_are_read_as_unbound_reads_them() {
     hold(UNBOUND, Format::Unbound);
+}
+
+#[test]
+fn settings_of_dnsdist_are_read_as_dnsdist_reads_them() {
+    hold(DNSDIST, Format::Dnsdist);
 }
 
 #[test]
