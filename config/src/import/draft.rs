@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::source::{Origin, Place, Sources};
 
 /// The tables in the order they are written; those of `true` may stand several times.
-const TABLES: [(&str, bool); 26] = [
+const TABLES: [(&str, bool); 27] = [
     ("port", true),
     ("answers", false),
     ("cookies", false),
@@ -28,6 +28,7 @@ const TABLES: [(&str, bool); 26] = [
     ("zone", true),
     ("rpz", true),
     ("dns64", true),
+    ("rebinding", true),
     ("tsig", true),
     ("streams", false),
     ("control", false),
@@ -391,7 +392,7 @@ impl Output {
                 continue;
             }
             if entry.is_list {
-                self.line(&format!("{key} = ["), Line::Other);
+                self.line(&format!("{key} = ["), Line::Item(at, entry_at, 0));
             }
             for (item_at, item) in entry.items.iter().enumerate() {
                 let value = item.value.written();

@@ -152,13 +152,15 @@ fn prune(draft: &mut Draft) {
         };
         is_empty.then_some(("no server of it could be taken over", table.name == "forward"))
     });
-    for table in &mut draft.tables {
-        if table.name == "view" && empty(table, "group") {
-            table.entries.retain(|entry| entry.key != "group");
-        }
+    let Draft { tables, unmapped, .. } = &mut *draft;
+    for table in tables.iter_mut().filter(|table| table.name == "view" && empty(table, "group")) {
+        table.entries.retain(|entry| entry.key != "group");
+        let why = "no server of its group could be taken over, so these clients' queries go where others' do";
+        let origin = table.origin.clone().unwrap_or_default();
+        unmapped.push(Remark { origin, why: why.to_owned(), is_decisive: true });
     }
     let mut named: BTreeSet<String> = BTreeSet::new();
-    for table in ["local", "zone", "rpz", "dns64", "forward"] {
+    for table in ["local", "zone", "rpz", "dns64", "rebinding", "forward"] {
         named.extend(texts(draft, table, "views"));
     }
     let is_idle = |table: &Table| {

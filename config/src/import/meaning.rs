@@ -196,6 +196,7 @@ impl Forwarder {
             ours.sort_unstable();
             ours.dedup();
             if members == ours {
+                servers.iter().for_each(|server| self.draft.read(&server.origin));
                 return group;
             }
         }
@@ -289,10 +290,8 @@ impl Forwarder {
         origin: &Origin,
     ) {
         self.local((name, rtype, ttl, data), views, origin);
-        if name != "." {
-            let below = format!("*.{}", name.trim_start_matches('.'));
-            self.local((&below, rtype, ttl, data), views, origin);
-        }
+        let below = format!("*.{}", name.trim_start_matches('.'));
+        self.local((&below, rtype, ttl, data), views, origin);
     }
 
     /// A zone without names, apart from local records in it.

@@ -145,6 +145,9 @@ impl<'f> Sources<'f> {
             self.paths.first().and_then(|first| first.parent()).unwrap_or_else(|| Path::new(""));
         let path = folder.join(pattern);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if pattern.contains(['[', '{', '~']) {
+            return Err(format!("{pattern}: name the files; of patterns, `*` and `?` are known"));
+        }
         if !name.contains(['*', '?']) {
             return Ok(vec![path]);
         }

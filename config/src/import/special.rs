@@ -22,6 +22,17 @@ const ZONES: [&str; 18] = [
     "255.in-addr.arpa",
 ];
 
+/// Whether a zone has the names of addresses.
+pub(super) fn is_reverse(zone: &str) -> bool {
+    [".in-addr.arpa", ".ip6.arpa"].iter().any(|end| zone.ends_with(end))
+}
+
+/// Whether a zone has the names of networks' addresses, but not of this host's.
+pub(super) fn is_of_networks(zone: &str) -> bool {
+    let loopback = ["127.in-addr.arpa", &format!("1.{}ip6.arpa", "0.".repeat(31))];
+    is_reverse(zone) && !loopback.contains(&zone)
+}
+
 /// The zone of these that a name is in.
 pub(super) fn zone_of(name: &str) -> Option<String> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();

@@ -222,6 +222,9 @@ struct Unbound {
     tags: Vec<(Prefix, usize)>,
     /// Of each view: `view-first`, and whether it has local data.
     kinds: [(bool, bool); 2],
+    /// The tags of the tagged zone, in several settings, and the servers of a zone that is there several times.
+    zone_tags: Vec<usize>,
+    servers: Vec<u8>,
     /// Which clauses the settings stand in.
     is_split: bool,
 }
@@ -235,13 +238,16 @@ fn unbound() -> impl Strategy<Value = Unbound> {
         prop::collection::vec((network(), 0_usize..2), 0..4),
         prop::collection::vec((network(), 0_usize..2), 0..3),
         [pair, pair],
+        (prop::collection::vec(0_usize..2, 1..3), prop::collection::vec(2_u8..5, 1..4)),
         any::<bool>(),
     )
-        .prop_map(|(access, views, tags, kinds, is_split)| Unbound {
+        .prop_map(|(access, views, tags, kinds, (zone_tags, servers), is_split)| Unbound {
             access,
             views,
             tags,
             kinds,
+            zone_tags,
+            servers,
             is_split,
         })
 }
@@ -265,13 +271,19 @@ impl Unbound {
              local-data: \"tagged.example. TXT x\"\n",
         );
         text.push_str(next);
-        text.push_str(" local-zone-tag: tagged.example. \"t1\"\n");
+        for tag in &self.zone_tags {
+            let _ = writeln!(text, " local-zone-tag: tagged.example. \"t{tag}\"");
+        }
         for (number, (is_first, has_data)) in self.kinds.iter().enumerate() {
             let first = if *is_first { "yes" } else { "no" };
             let _ = writeln!(text, "view:\n name: v{number}\n view-first: {first}");
             if *has_data {
                 let _ = writeln!(text, " local-data: \"v{number}.example. TXT x\"");
             }
+        }
+        for server in &self.servers {
+            let _ =
+                writeln!(text, "forward-zone:\n name: f.example\n forward-addr: 192.0.2.{server}");
         }
         text + "forward-zone:\n name: .\n forward-addr: 192.0.2.1\n"
     }
@@ -299,7 +311,8 @@ impl Unbound {
         let sees_server = view.is_none_or(|view| self.kinds[view].0 || !self.kinds[view].1);
         if sees_server {
             names.insert("all.example".to_owned());
-            if tag == Some(1) {
+            // Of several tags of a zone, and of several servers, one setting counts: the first, and the last.
+            if tag.is_some() && tag == self.zone_tags.first().copied() {
                 names.insert("tagged.example".to_owned());
             }
         }
@@ -355,6 +368,9 @@ proptest! {
         let text = unbound.written();
         let made = one(&text, Format::Unbound);
         let config = Config::from_toml(&made.toml).unwrap();
+        let asked = format!("192.0.2.{}:53", unbound.servers.last().unwrap());
+        let own = config.upstreams.iter().filter(|one| one.group == config.forwards[0].group);
+        prop_assert!(own.map(|one| one.address.to_string()).eq([asked]), "{}\n{}", text, made.toml);
         for client in clients() {
             let (is_allowed, view) = ours(&config, client);
             let (is_answered, names) = unbound.answers(client);
@@ -371,6 +387,7 @@ proptest! {
     fn dnsdist_answers_the_same_clients(
         acl in prop::collection::vec((any::<bool>(), network()), 1..5),
         rules in prop::collection::vec((any::<bool>(), rule()), 0..4),
+        is_mixed in any::<bool>(),
         is_one_line in any::<bool>(),
     ) {
         let end = if is_one_line { "; " } else { "\n" };
@@ -382,7 +399,12 @@ proptest! {
         for (is_not, (networks, action)) in &rules {
             let networks: Vec<String> = networks.iter().map(|one| format!("'{one}'")).collect();
             let rule = format!("NetmaskGroupRule({{{}}})", networks.join(", "));
-            let rule = if *is_not { format!("NotRule({rule})") } else { rule };
+            // With networks among them the names do not count.
+            let rule = match (*is_not, is_mixed) {
+                (true, _) => format!("NotRule({rule})"),
+                (false, true) => format!("{{'a.example', {}}}", networks.join(", ")),
+                (false, false) => rule,
+            };
             let _ = write!(text, "addAction({rule}, {action}){end}");
         }
         let made = one(&text, Format::Dnsdist);

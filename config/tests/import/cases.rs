@@ -19,7 +19,7 @@ struct Case {
     listed: &'static [&'static str],
 }
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     Case {
         file: "n1-localnets-view.conf",
         has: &["external.db"],
@@ -135,6 +135,19 @@ const CASES: [Case; 17] = [
         lacks: &["nobody.invalid"],
         decisive: &[],
         listed: &[],
+    },
+    Case {
+        file: "u16-private-address.conf",
+        has: &[
+            "[[rebinding]]",
+            "\"203.0.113.0/24\"",
+            "\"10.0.0.0/8\"",
+            "\"corp.example\"",
+            "\"home.example.\"",
+        ],
+        lacks: &["action"],
+        decisive: &[],
+        listed: &["one that leads from another name"],
     },
     Case {
         file: "d1-dnsdist.conf",

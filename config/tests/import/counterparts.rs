@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use pmdns_config::import::{Format, Import};
-use pmdns_config::{Config, DnstapReader, Prefix};
+use pmdns_config::{Config, DnstapReader, Prefix, RebindingAction};
 
 use crate::one;
 
@@ -320,4 +320,81 @@ fn arguments_of_calls_are_taken_over_or_listed() {
     ] {
         assert!(lists(&made, setting, why), "{setting}: {:?}", made.unmapped);
     }
+}
+
+#[test]
+fn private_addresses_of_unbound_are_a_table() {
+    let text = "server:\n private-address: 10.1.2.3/8\n private-address: fd00::/8\n private-address: 192.0.2.1\n \
+                private-domain: corp.example\nserver:\n private-address: ::ffff:0:0/96\n private-domain: home.example\n";
+    let (made, config) = loaded(text, Format::Unbound);
+    let [table] = &config.rebindings[..] else { panic!("{:?}", config.rebindings) };
+    let addresses = ["10.0.0.0/8", "fd00::/8", "192.0.2.1/32", "::ffff:0.0.0.0/96"];
+    assert_eq!(texts(&table.addresses), addresses);
+    assert_eq!(table.except, ["corp.example", "home.example"]);
+    assert_eq!((table.action, table.views.len()), (RebindingAction::Remove, 0));
+    assert!(made.decisive.is_empty(), "{:?}", made.decisive);
+    assert!(lists(&made, "private-domain: corp.example", "an alias"), "{:?}", made.unmapped);
+
+    // Without addresses the names have no effect; what cannot be read refuses the import.
+    let text = "server:\n private-domain: corp.example\n";
+    let (made, config) = loaded(text, Format::Unbound);
+    assert_eq!((config.rebindings.len(), made.unneeded), (0, 1));
+    let text = "server:\n private-address: home\n private-address: 10.0.0.0/8\n private-domain: *.corp.example\n";
+    let (made, config) = loaded(text, Format::Unbound);
+    assert_eq!(
+        (texts(&config.rebindings[0].addresses), made.decisive.len()),
+        (vec!["10.0.0.0/8".to_owned()], 2)
+    );
+    let many: String =
+        (0..300).map(|n| format!(" private-address: 192.0.{}.{}\n", n / 256, n % 256)).collect();
+    let (made, config) = loaded(&format!("server:\n{many}"), Format::Unbound);
+    assert_eq!((config.rebindings[0].addresses.len(), made.decisive.len()), (256, 44));
+}
+
+#[test]
+fn names_of_upstreams_are_looked_up_where_unbound_does() {
+    let zone = |name: &str, more: &str| format!("forward-zone:\n name: {name}\n {more}\n");
+    let tls = "forward-tls-upstream: yes\n forward-host: dns.example@853#dns.example";
+    let made = |zones: &[String]| loaded(&zones.concat(), Format::Unbound);
+
+    let plain = zone("example", "forward-addr: 192.0.2.7\n forward-addr: 192.0.2.8@5353");
+    let (made_of_both, config) = made(&[zone(".", tls), plain.clone()]);
+    assert!(made_of_both.decisive.is_empty(), "{:?}", made_of_both.decisive);
+    let bootstrap: Vec<String> =
+        config.slowpath.bootstrap.iter().map(ToString::to_string).collect();
+    assert_eq!(bootstrap, ["192.0.2.7:53", "192.0.2.8:5353"]);
+    assert_eq!(config.upstreams[0].address.to_string(), "tls://dns.example");
+
+    // The zone itself, one behind TLS, one with a name, servers of the zone alone, or another name's.
+    let stub = "stub-zone:\n name: example\n stub-addr: 192.0.2.7\n".to_owned();
+    for zones in [
+        vec![zone(".", tls)],
+        vec![
+            zone(".", tls),
+            zone("example", "forward-tls-upstream: yes\n forward-addr: 192.0.2.7"),
+        ],
+        vec![zone(".", tls), zone("example", "forward-host: a.test\n forward-addr: 192.0.2.7")],
+        vec![zone(".", tls), stub],
+        vec![
+            zone(".", tls),
+            zone("xample", "forward-addr: 192.0.2.7"),
+            zone("www.dns.example", "forward-addr: 192.0.2.8"),
+        ],
+    ] {
+        let (made, config) = made(&zones);
+        assert!(config.slowpath.bootstrap.is_empty(), "{}", made.toml);
+        assert!(made.decisive.iter().any(|one| one.contains("bootstrap")), "{:?}", made.decisive);
+    }
+
+    // Names of two zones have two sets of resolvers.
+    let other = zone("test", "forward-tls-upstream: yes\n forward-host: dns.other");
+    let (made, config) =
+        made(&[zone(".", tls), plain, other, zone("other", "forward-addr: 192.0.2.9")]);
+    assert_eq!(config.slowpath.bootstrap.len(), 2);
+    assert!(
+        made.decisive.iter().any(|one| one.contains("dns.other") && one.contains("others")),
+        "{:?}",
+        made.decisive
+    );
+    assert!(!made.toml.contains("tls://dns.other"));
 }

@@ -8,6 +8,7 @@ mod access;
 mod cases;
 mod counterparts;
 mod names;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,6 +83,34 @@ fn what_the_check_refuses_is_listed_with_its_line_and_the_reason() {
         "a.conf:2: `max-udp-size: 4096`: `answers.max_udp_size` is 4096; allowed: 512 to 1680";
     assert!(made.unmapped.iter().any(|one| one == told), "{:?}", made.unmapped);
     assert_eq!(Config::from_toml(&made.toml).unwrap().cache.min_ttl, 9);
+}
+
+#[test]
+fn lists_that_are_too_long_lose_their_ends_and_say_so() {
+    let count = 300;
+    let unbound: String = (0..count)
+        .map(|n| {
+            let address = format!("192.0.{}.{}", 2 + n / 200, 1 + n % 200);
+            format!(" domain-insecure: n{n}.example\n interface: {address}\n private-address: {address}\n")
+        })
+        .collect();
+    let primaries: String = (1..100).map(|n| format!("192.0.2.{n}; ")).collect();
+    let excluded: String = (0..count).map(|n| format!("2001:db8:{n:x}::/48; ")).collect();
+    let named = format!(
+        "options {{ response-policy {{ zone r; }}; dns64 64:ff9b::/96 {{ exclude {{ {excluded} }}; }}; }};\n\
+         zone r {{ type secondary; primaries {{ {primaries} }}; }};"
+    );
+    let proxies: String = (0..count).map(|n| format!("'10.0.0.{n}', ")).collect();
+    let dnsdist = format!("setProxyProtocolACL({{ {proxies} }})\n");
+    for (text, format) in [
+        (format!("server:\n{unbound}"), Format::Unbound),
+        (named, Format::Named),
+        (dnsdist, Format::Dnsdist),
+    ] {
+        let made = one(&text, format);
+        Config::from_toml(&made.toml).unwrap();
+        assert!(made.unmapped.iter().any(|one| one.contains("at most")), "{:?}", made.unmapped);
+    }
 }
 
 #[test]

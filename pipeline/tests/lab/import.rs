@@ -86,6 +86,17 @@ fn unbound_answers_as_what_was_made_of_its_file() {
                 ("9.9.9.10.in-addr.arpa", PTR),
             ],
         ),
+        whole(
+            "u16-private-address.conf",
+            &[
+                ("www.example", A),
+                ("corp.example", A),
+                ("www.corp.example", A),
+                ("www.home.example", A),
+                ("printer.example", A),
+                ("www.office.example", A),
+            ],
+        ),
     ];
     isolated("import::unbound_answers_as_what_was_made_of_its_file", || {
         set_up();

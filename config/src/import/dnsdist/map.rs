@@ -7,6 +7,7 @@ use super::call::Call;
 use super::kinds::KINDS;
 use super::lua::{PROGRAM, Value, statements};
 use super::names::{self, socket};
+use super::selected::is_decisive;
 use super::{logs, rules, servers};
 use crate::import::clients::{ByClient, Said};
 use crate::import::draft::Draft;
@@ -90,6 +91,8 @@ pub(super) struct Program {
     /// Values that were kept in variables, or put in their places.
     kept: usize,
     servers: Vec<servers::Server>,
+    /// Addresses that queries come to: the arguments of the calls.
+    locals: Vec<(Vec<Value>, Origin)>,
     /// The clients that `setACL` and `addACL` name.
     clients: Option<Vec<(String, Origin)>>,
     /// The rules in their order, of which the first that matches decides.
@@ -105,6 +108,8 @@ impl Program {
             self.first.get_or_insert_with(|| Origin::new(text.at(one.line), &one.text));
             self.forwarder.draft.parsed(&origin);
             let Some(value) = one.value else {
+                // It may have changed what it names.
+                self.variables.retain(|name, _| !one.words.contains(name));
                 match one.words.iter().any(|word| DECIDING.contains(&&**word)) {
                     true => self.forwarder.draft.decisive(&origin, PROGRAM),
                     false => self.forwarder.draft.unmapped(&origin, PROGRAM),
@@ -116,8 +121,9 @@ impl Program {
                 (variable, Value::Call(name, arguments)) => {
                     self.call(&name, &arguments, &origin, sources);
                     if let Some(variable) = variable {
-                        let value = match &*name {
-                            "newSuffixMatchNode" | "newNMG" => Value::Table(Vec::new()),
+                        let value = match (&*name, &arguments[..]) {
+                            ("newSuffixMatchNode" | "newNMG", []) => Value::Table(Vec::new()),
+                            ("newNMG", [masks @ Value::Table(_)]) => masks.clone(),
                             _ => Value::Call(name, arguments),
                         };
                         self.keep(variable, value, &origin);
@@ -182,7 +188,15 @@ impl Program {
         let text = arguments.first().and_then(Value::text).unwrap_or_default().to_owned();
         match name {
             "includeDirectory" => self.include(&text, origin, sources),
-            "setLocal" | "addLocal" => self.local(&call, origin),
+            "setLocal" | "addLocal" => {
+                if name == "setLocal" {
+                    // It is in the place of all addresses before.
+                    let before = self.locals.drain(..);
+                    before.for_each(|(_, origin)| self.forwarder.draft.unneeded(&origin));
+                }
+                self.forwarder.draft.read(origin);
+                self.locals.push((arguments.to_vec(), origin.clone()));
+            }
             "addTLSLocal" => self.encrypted("tls", 853, &call, origin),
             "addDOHLocal" => self.encrypted("https", 443, &call, origin),
             "addDOQLocal" => self.encrypted("quic", 853, &call, origin),
@@ -226,9 +240,15 @@ impl Program {
                 let pool = arguments.get(1).and_then(Value::text).unwrap_or_default().to_owned();
                 servers::policy(forwarder, first, &names::group(&pool), origin);
             }
-            "addResponseAction" | "addCacheHitResponseAction" | "addSelfAnsweredResponseAction" => {
-                if !logs::action(forwarder, arguments, origin) {
-                    forwarder.draft.unmapped(origin, NONE);
+            name if name.starts_with("add") && name.ends_with("ResponseAction") => {
+                if logs::action(forwarder, arguments, origin) {
+                    return;
+                }
+                match arguments {
+                    [rule, Value::Call(action, _), ..] if !is_decisive(rule, action) => {
+                        forwarder.draft.unmapped(origin, NONE);
+                    }
+                    _ => forwarder.draft.decisive(origin, NONE),
                 }
             }
             "newRemoteLogger" => forwarder.draft.unmapped(origin, logs::PROTOBUF),
@@ -389,6 +409,9 @@ impl Program {
     }
 
     pub(super) fn finish(mut self) -> Draft {
+        for (arguments, origin) in std::mem::take(&mut self.locals) {
+            self.local(&Call::new(&arguments), &origin);
+        }
         let origin = self.first.clone().unwrap_or_default();
         let is_usual = self.clients.is_none();
         let usual = USUAL_CLIENTS.map(|text| (text.to_owned(), Origin::new(origin.place, "")));

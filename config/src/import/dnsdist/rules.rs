@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::call::Call;
 use super::lua::Value;
 use super::names::{group, view_of};
-use super::selected::{Selected, is_of_queries, selected};
+use super::selected::{HARMLESS, Selected, is_decisive, selected};
 use crate::import::clients::{ByClient, Said};
 use crate::import::meaning::{Answer, Forwarder, NONE};
 use crate::import::source::Origin;
@@ -17,17 +17,9 @@ const SPOOF_TTL: u32 = 60;
 /// Why the name of another answer is NXDOMAIN.
 const OTHER_ANSWER: &str = "these names are NXDOMAIN; for another answer write them \
     into a file of `[[blocklist]]` with the `action` that this is";
-/// Actions behind which no other rule is asked, and those that a table may stand for.
-const DECIDING: [&str; 8] = [
-    "PoolAction",
-    "AllowAction",
-    "DropAction",
-    "RCodeAction",
-    "RefusedAction",
-    "SpoofAction",
-    "SpoofCNAMEAction",
-    "TCAction",
-];
+/// Actions that queries of type ANY may get: `answers.minimal_any` stands for all of them.
+const ANSWERING: [&str; 6] =
+    ["AllowAction", "DropAction", "RCodeAction", "RefusedAction", "SpoofAction", "TCAction"];
 
 /// A rule with its action.
 pub(super) struct Rule {
@@ -212,17 +204,15 @@ fn understood(rule: &Rule, forwarder: &mut Forwarder) -> Option<(Selected, Effec
         forwarder.draft.decisive(origin, "there is no rule with an action that is known");
         return None;
     };
-    let is_deciding = DECIDING.contains(&&**action) || action.starts_with("Lua");
-    let mut list =
-        |why: String| match is_deciding && !is_of_queries(condition) || action == "PoolAction" {
-            true => forwarder.draft.decisive(origin, why),
-            false => forwarder.draft.unmapped(origin, why),
-        };
+    let mut list = |why: String| match is_decisive(condition, action) {
+        true => forwarder.draft.decisive(origin, why),
+        false => forwarder.draft.unmapped(origin, why),
+    };
     let Some(selected) = selected(condition) else {
         list(format!("such a rule: {NONE}"));
         return None;
     };
-    if matches!(selected, Selected::Any) && is_deciding && action != "PoolAction" {
+    if matches!(selected, Selected::Any) && ANSWERING.contains(&&**action) {
         forwarder.draft.unneeded(origin);
         return None;
     }
@@ -236,6 +226,10 @@ fn understood(rule: &Rule, forwarder: &mut Forwarder) -> Option<(Selected, Effec
         _ => String::new(),
     };
     let pool = || first.and_then(Value::text).unwrap_or_default().to_owned();
+    if action == "PoolAction" && of_action.get(1).is_some_and(|stop| stop.name() != "true") {
+        list("rules behind it are asked too, and this one stops".to_owned());
+        return None;
+    }
     let effect = match (&**action, &*code) {
         ("PoolAction", _) => Effect::Pool(pool()),
         ("AllowAction", _) => Effect::Allow,
@@ -432,10 +426,16 @@ fn over(forwarder: &mut Forwarder, limit: &[String], action: &str, origin: &Orig
     let slip = match action {
         "DropAction" => 0_u64,
         "TCAction" => 1,
+        "RCodeAction" | "RefusedAction" | "ERCodeAction" => {
+            forwarder.draft.unmapped(origin, "queries over a limit are dropped, or get TC=1");
+            0
+        }
+        _ if HARMLESS.contains(&action) => {
+            return forwarder.draft.unmapped(origin, "queries over a limit are dropped");
+        }
         _ => {
-            return forwarder
-                .draft
-                .unmapped(origin, "queries over a limit are dropped, or get TC=1");
+            let why = format!("this action for queries over a limit: {NONE}");
+            return forwarder.draft.decisive(origin, why);
         }
     };
     let of = |at: usize, usual: &'static str| limit.get(at).map_or(usual, String::as_str);

@@ -47,15 +47,80 @@ const OF_QUERIES: [&str; 24] = [
     "newDNSNameSet",
 ];
 
+/// Actions that neither decide who is answered, nor what with, nor whom we ask.
+pub(super) const HARMLESS: [&str; 31] = [
+    "DelayAction",
+    "DelayResponseAction",
+    "DisableValidationAction",
+    "DnstapLogAction",
+    "KeyValueStoreLookupAction",
+    "KeyValueStoreRangeLookupAction",
+    "LimitTTLResponseAction",
+    "LogAction",
+    "MacAddrAction",
+    "NoneAction",
+    "RemoteLogAction",
+    "SNMPTrapAction",
+    "SNMPTrapResponseAction",
+    "SetAdditionalProxyProtocolValueAction",
+    "SetDisableValidationAction",
+    "SetEDNSOptionAction",
+    "SetExtendedDNSErrorAction",
+    "SetExtendedDNSErrorResponseAction",
+    "SetMacAddrAction",
+    "SetMaxReturnedTTLAction",
+    "SetMaxReturnedTTLResponseAction",
+    "SetMaxTTLResponseAction",
+    "SetMinTTLResponseAction",
+    "SetProxyProtocolValuesAction",
+    "SetReducedTTLResponseAction",
+    "SetSkipCacheAction",
+    "SetSkipCacheResponseAction",
+    "SetTagAction",
+    "SetTempFailureCacheTTLAction",
+    "SkipCacheAction",
+    "TeeAction",
+];
+/// Actions that decide whom we ask, or what the upstream is told about a client.
+const OF_UPSTREAMS: [&str; 6] = [
+    "DisableECSAction",
+    "ECSOverrideAction",
+    "PoolAction",
+    "QPSPoolAction",
+    "SetDisableECSAction",
+    "SetECSAction",
+];
+
+/// Whether the loss of an action decides about access or privacy: if it may be about clients, or about all names but some.
+pub(super) fn is_decisive(condition: &Value, action: &str) -> bool {
+    if HARMLESS.contains(&action) {
+        return false;
+    }
+    let is_program = action.contains("Lua") || action.contains("FFI");
+    is_program || OF_UPSTREAMS.contains(&action) || !is_of_queries(condition) || has_not(condition)
+}
+
+/// Whether a rule selects what another one does not.
+fn has_not(rule: &Value) -> bool {
+    match rule {
+        Value::Call(name, arguments) => name == "NotRule" || arguments.iter().any(has_not),
+        Value::Table(fields) => fields.iter().any(|(_, value)| has_not(value)),
+        _ => false,
+    }
+}
+
 /// What a rule selects; `None`: it is one that no table stands for.
 pub(super) fn selected(rule: &Value) -> Option<Selected> {
     let texts = |value: &Value| -> Option<Vec<String>> {
         Some(value.texts()?.into_iter().map(str::to_owned).collect())
     };
+    // With one network among them the names do not count.
     let either = |names: Vec<String>| {
-        let clients: Option<Vec<Prefix>> = names.iter().map(|name| network(name)).collect();
-        let clients = clients.filter(|clients| !clients.is_empty());
-        clients.map_or(Selected::Suffixes(names), |clients| Selected::Clients(clients, true))
+        let clients: Vec<Prefix> = names.iter().filter_map(|name| network(name)).collect();
+        match clients.is_empty() {
+            true => Selected::Suffixes(names),
+            false => Selected::Clients(clients, true),
+        }
     };
     let Value::Call(name, arguments) = rule else { return texts(rule).map(either) };
     let first = arguments.first();
@@ -91,7 +156,7 @@ pub(super) fn selected(rule: &Value) -> Option<Selected> {
 }
 
 /// Whether a rule is about queries alone. Others may be about clients.
-pub(super) fn is_of_queries(rule: &Value) -> bool {
+fn is_of_queries(rule: &Value) -> bool {
     match rule {
         Value::Text(text) => network(text).is_none(),
         Value::Number(_) => true,

@@ -9,6 +9,7 @@ use super::names::{group, socket};
 use crate::import::draft::{Table, Value as Written};
 use crate::import::meaning::{Forwarder, Upstream};
 use crate::import::source::Origin;
+use crate::reserved::DEFAULT_GROUP;
 
 /// The strategy that is nearest to dnsdist's `leastOutstanding`.
 const LEAST_OUTSTANDING: &str = "fastest";
@@ -63,6 +64,10 @@ pub(super) fn server(
         let why = "an upstream has an address, as in 192.0.2.1:53";
         return forwarder.draft.decisive(origin, why);
     };
+    if text("dohPath").is_some() && text("tls").is_none_or(str::is_empty) {
+        let why = "there is no HTTP without TLS to an upstream";
+        return forwarder.draft.decisive(origin, why);
+    }
     let (address, mut keys) = match (text("tls"), text("dohPath")) {
         (None | Some(""), _) => (address.to_string(), Vec::new()),
         (Some(_), None) => (format!("tls://{address}"), Vec::new()),
@@ -170,6 +175,23 @@ pub(super) fn finish(forwarder: &mut Forwarder, servers: Vec<Server>) {
             }
             upstreams.push(upstream);
         }
-        forwarder.group(&group, upstreams);
+        let origin = upstreams.first().map(|first| first.origin.clone());
+        let other = forwarder.group(&group, upstreams);
+        if other != group {
+            ask_other(&group, &other, &origin.unwrap_or_default(), forwarder);
+        }
+    }
+}
+
+/// The servers of a pool are those of another one: its group is asked.
+fn ask_other(group: &str, other: &str, origin: &Origin, forwarder: &mut Forwarder) {
+    for table in &mut forwarder.draft.tables {
+        if ["forward", "view"].contains(&table.name) && table.text("group") == Some(group) {
+            let origin = table.origin.clone();
+            table.set("group", other, origin);
+        }
+    }
+    if group == DEFAULT_GROUP {
+        forwarder.ask(".", other, &[], origin);
     }
 }

@@ -279,7 +279,6 @@ pub(in crate::import) const KINDS: Kinds = Kinds {
         "bogus",
         "catalog-zones",
         "database",
-        "deny-answer-addresses",
         "deny-answer-aliases",
         "dlz",
         "dnsrps-enable",

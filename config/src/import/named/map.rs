@@ -85,6 +85,7 @@ fn of_server(one: &Statement, names: &Names<'_>, keys: &Keys, forwarder: &mut Fo
             forwarder.draft.unneeded(&origin);
             one.note_read(&mut forwarder.draft);
         }
+        "tls" if one.block().is_empty() => forwarder.draft.read(&origin),
         "tls" => one.block().iter().for_each(|part| {
             let known = ["remote-hostname", "ca-file", "cert-file", "key-file"];
             match known.contains(&part.word(0)) {
@@ -103,7 +104,10 @@ fn of_server(one: &Statement, names: &Names<'_>, keys: &Keys, forwarder: &mut Fo
             );
             one.note_read(&mut forwarder.draft);
         }
-        "server" => one.block().iter().for_each(|part| kinds::list(part, forwarder)),
+        "server" => one.block().iter().for_each(|part| match (part.word(0), part.word(1)) {
+            ("bogus", "no") => forwarder.draft.unneeded(&part.origin()),
+            _ => kinds::list(part, forwarder),
+        }),
         "logging" => {
             logging::map(one, names, forwarder);
             one.note_read(&mut forwarder.draft);

@@ -7,6 +7,7 @@ mod logging;
 mod map;
 mod names;
 mod options;
+mod rebinding;
 mod scope;
 mod servers;
 mod statement;
@@ -19,6 +20,9 @@ use super::draft::Draft;
 use super::meaning::Forwarder;
 use super::source::{Origin, Sources, Text, shown};
 use crate::limits::MAX_IMPORT_NESTING;
+
+/// Words behind which a statement has another block.
+const SECOND_BLOCKS: [&str; 3] = ["except-from", "allow", "keys"];
 
 pub(super) fn import(text: &Text, sources: &mut Sources<'_>) -> Draft {
     let mut forwarder = Forwarder::default();
@@ -52,6 +56,11 @@ fn parse(text: &Text, sources: &mut Sources<'_>, forwarder: &mut Forwarder) -> V
             _ if too_deep > 0 => {}
             Token::Word(word) => current.words.push(word),
             Token::Open => {
+                let has_more = |word: &String| SECOND_BLOCKS.contains(&word.as_str());
+                if current.block.is_some() && !current.words.last().is_some_and(has_more) {
+                    let why = "there is no semicolon behind a block in it";
+                    forwarder.draft.decisive(&current.origin(), why);
+                }
                 open.push((std::mem::take(&mut current), std::mem::take(&mut statements)));
             }
             Token::Close => match open.pop() {
@@ -62,6 +71,8 @@ fn parse(text: &Text, sources: &mut Sources<'_>, forwarder: &mut Forwarder) -> V
                     }
                     current = outer;
                     // A second block of one statement goes on with the first.
+                    let second = current.block.as_ref().map(Vec::len);
+                    current.second = current.second.or(second);
                     let mut block = current.block.take().unwrap_or_default();
                     block.append(&mut statements);
                     current.block = Some(block);

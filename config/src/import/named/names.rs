@@ -10,6 +10,9 @@ use super::statement::Statement;
 /// Elements of all lists of clients, each counted wherever its list is used. A list may contain itself.
 const MAX_ELEMENTS: usize = 1_000_000;
 
+/// Statements that have trust anchors.
+const ANCHORS: [&str; 3] = ["trust-anchors", "managed-keys", "trusted-keys"];
+
 /// Statements with names that others refer to.
 pub(super) struct Names<'s> {
     pub(super) lists: Lists<'s>,
@@ -21,6 +24,8 @@ pub(super) struct Names<'s> {
     directory: String,
     /// Whether there are views.
     pub(super) has_views: bool,
+    /// Whether anchors are written down. Those that are built in count with `dnssec-validation auto` alone.
+    pub(super) has_anchors: bool,
     views: Vec<&'s Statement>,
     elements_left: Cell<usize>,
 }
@@ -39,6 +44,10 @@ impl<'s> Names<'s> {
             http: named(&["http"]),
             servers: named(&["primaries", "masters", "remote-servers", "parental-agents"]),
             directory: directory.map_or_else(String::new, |one| one.word(1).to_owned()),
+            has_anchors: statements.iter().any(|one| {
+                let has_anchors = |one: &Statement| ANCHORS.contains(&one.word(0));
+                has_anchors(one) || one.word(0) == "view" && one.block().iter().any(has_anchors)
+            }),
             views: statements.iter().filter(|one| one.word(0) == "view").collect(),
             has_views: statements.iter().any(|one| one.word(0) == "view"),
             elements_left: Cell::new(MAX_ELEMENTS),

@@ -8,13 +8,13 @@ use super::names::Names;
 use super::scope::Scope;
 use super::servers::upstreams;
 use super::statement::Statement;
-use super::{dns64, kinds, logging};
+use super::{dns64, kinds, logging, rebinding};
 use crate::import::meaning::{Forwarder, bytes, truth};
 use crate::import::query_log::TEXT_LOG;
 use crate::import::source::Origin;
 
 /// Options that are read with the views, or with each other.
-const OF_SCOPE: [&str; 15] = [
+const OF_SCOPE: [&str; 16] = [
     "allow-recursion",
     "allow-query-cache",
     "allow-query",
@@ -23,6 +23,7 @@ const OF_SCOPE: [&str; 15] = [
     "forwarders",
     "forward",
     "response-policy",
+    "deny-answer-addresses",
     "dns64",
     "empty-zones-enable",
     "disable-empty-zone",
@@ -32,13 +33,20 @@ const OF_SCOPE: [&str; 15] = [
     "directory",
 ];
 
+/// Why `forward first` differs.
+pub(super) const FIRST: &str =
+    "pmdns does not resolve from the root if the forwarders fail: it is always `forward only`";
+
 /// Maps the options that hold for all clients.
 pub(super) fn map(block: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
     let port = block.find("port").and_then(|one| one.word(1).parse().ok());
     for one in block.block() {
         match one.word(0) {
             // A view may have its own instead.
-            word @ ("response-policy" | "dns64" | "disable-empty-zone") => {
+            word @ ("response-policy"
+            | "deny-answer-addresses"
+            | "dns64"
+            | "disable-empty-zone") => {
                 if names.all_views_have(word) {
                     forwarder.draft.unneeded(&one.origin());
                     one.note_read(&mut forwarder.draft);
@@ -64,7 +72,11 @@ pub(super) fn of_scope(scope: &Scope<'_>, names: &Names<'_>, forwarder: &mut For
     if let Some(view) = scope.view {
         for one in view.block() {
             match one.word(0) {
-                "response-policy" | "dns64" | "disable-empty-zone" | "zone" => {}
+                "response-policy"
+                | "deny-answer-addresses"
+                | "dns64"
+                | "disable-empty-zone"
+                | "zone" => {}
                 word if OF_SCOPE.contains(&word) => one.note_read(&mut forwarder.draft),
                 "match-destinations" | "match-recursive-only" => kinds::list(one, forwarder),
                 word if KINDS.unneeded.contains(&word) => kinds::list(one, forwarder),
@@ -93,6 +105,9 @@ pub(super) fn of_scope(scope: &Scope<'_>, names: &Names<'_>, forwarder: &mut For
             false => forwarder.ask(one.word(1), "default", &scope.views, &one.origin()),
         }
     }
+    if let Some(one) = scope.find("deny-answer-addresses") {
+        rebinding::map(one, scope, names, forwarder);
+    }
     if let Some(policy) = scope.find("response-policy") {
         response_policy(policy, scope, names, forwarder);
     }
@@ -100,7 +115,7 @@ pub(super) fn of_scope(scope: &Scope<'_>, names: &Names<'_>, forwarder: &mut For
 }
 
 /// The statements of the view, or else of the options.
-fn all_of<'s>(scope: &Scope<'s>, word: &str) -> impl Iterator<Item = &'s Statement> {
+pub(super) fn all_of<'s>(scope: &Scope<'s>, word: &str) -> impl Iterator<Item = &'s Statement> {
     let has = |block: &&Statement| block.find(word).is_some();
     let block = scope.view.filter(has).or(scope.options);
     let word = word.to_owned();
@@ -108,7 +123,7 @@ fn all_of<'s>(scope: &Scope<'s>, word: &str) -> impl Iterator<Item = &'s Stateme
 }
 
 /// Whether private reverse zones are asked upstream: without empty zones, or with nothing but forwarders.
-fn is_asked(scope: &Scope<'_>) -> bool {
+pub(super) fn is_asked(scope: &Scope<'_>) -> bool {
     let has_servers = scope.find("forwarders").is_some_and(|list| !list.block().is_empty());
     let is_only = scope.find("forward").is_some_and(|one| one.word(1) == "only");
     !scope.is_on("empty-zones-enable", true) || (has_servers && is_only)
@@ -146,8 +161,7 @@ fn forward(
     let inherited = scope.options.and_then(|options| options.find("forwarders"));
     let is_first = scope.find("forward").is_none_or(|one| one.word(1) != "only");
     if is_first && let Some(list) = list.or(inherited) {
-        let why = "pmdns does not resolve from the root if the forwarders fail: it is always `forward only`";
-        forwarder.draft.unmapped(&list.origin(), why);
+        forwarder.draft.unmapped(&list.origin(), FIRST);
     }
     let views: &[String] = if list.is_some() && scope.view.is_some() { &scope.views } else { &[] };
     let Some(list) = list.or(inherited) else { return };
@@ -308,6 +322,10 @@ fn option(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
         "minimal-any" => forwarder.switch("answers", "minimal_any", value, origin),
         "prefetch" => forwarder.draft.set("prefetch", "enabled", value != "0", origin),
         "dnssec-validation" => {
+            if truth(value) == Some(true) && !names.has_anchors {
+                let why = "without `trust-anchors` named validates nothing; here the root's keys are built in";
+                forwarder.draft.unmapped(origin, why);
+            }
             forwarder.draft.set("dnssec", "validate", truth(value) != Some(false), origin);
         }
         "validate-except" => {

@@ -8,6 +8,8 @@ use crate::import::source::{Origin, Place};
 pub(super) struct Statement {
     pub(super) words: Vec<String>,
     pub(super) block: Option<Vec<Statement>>,
+    /// Where in the block those of a second block begin, as behind `except-from`.
+    pub(super) second: Option<usize>,
     pub(super) place: Place,
 }
 

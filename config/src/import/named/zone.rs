@@ -2,6 +2,7 @@
 
 use super::access::{self, Clients, Unknown};
 use super::names::Names;
+use super::options::{FIRST, all_of, is_asked};
 use super::scope::{Difference, Scope, is_internet};
 use super::servers::{primaries, upstreams};
 use super::statement::Statement;
@@ -77,38 +78,20 @@ impl<'s> Zones<'_, 's> {
         scope: &Scope<'_>,
         forwarder: &mut Forwarder,
     ) {
-        let (name, origin, views) = (one.word(1), one.origin(), &scope.views);
+        let (name, origin) = (one.word(1), one.origin());
         let kind = options.find("type").map_or("", |it| it.word(1));
         if is_policy(name, scope) {
             return self.policy_zone(one, options, scope, forwarder);
         }
         match kind {
             "hint" => forwarder.draft.unneeded(&origin),
-            "forward" => {
-                let servers = options.find("forwarders");
-                let servers =
-                    servers.map_or_else(Vec::new, |list| upstreams(list, self.names, forwarder));
-                let why = "names without forwarders are not resolved from the root";
-                match servers.is_empty() {
-                    true => forwarder.draft.decisive(&origin, why),
-                    false => {
-                        forwarder.forward(name, servers, views, &origin);
-                    }
-                }
-            }
-            "stub" | "static-stub" => {
-                let lists = ["server-addresses", "primaries", "masters"];
-                let servers = lists.iter().find_map(|word| options.find(word));
-                let servers =
-                    servers.map_or_else(Vec::new, |list| upstreams(list, self.names, forwarder));
-                if servers.is_empty() {
-                    let why = "it has no server that could be taken over";
-                    return forwarder.draft.decisive(&origin, why);
-                }
-                forwarder.forward(name, servers, views, &origin);
-                let why = "these servers have to answer as resolvers do, with RA; servers of the zone alone do not";
+            "forward" if !is_only(options) && has_empty_zone(name, scope) => {
+                let why = "named answers these names itself (an empty zone), except with `forward only`, \
+                           so these servers are not asked";
                 forwarder.draft.unmapped(&origin, why);
             }
+            "forward" => self.forward(one, options, scope, forwarder),
+            "stub" | "static-stub" => self.stub(one, options, scope, forwarder),
             "primary" | "master" => self.primary(one, options, scope, forwarder),
             "mirror" if name == "." => forwarder.draft.unneeded(&origin),
             "redirect" => {
@@ -117,6 +100,59 @@ impl<'s> Zones<'_, 's> {
             "delegation-only" => forwarder.draft.unneeded(&origin),
             _ => forwarder.draft.decisive(&origin, COPIED),
         }
+    }
+
+    /// A zone whose names are asked of some servers.
+    fn forward(
+        &mut self,
+        one: &Statement,
+        options: &Statement,
+        scope: &Scope<'_>,
+        forwarder: &mut Forwarder,
+    ) {
+        let (name, origin) = (one.word(1), one.origin());
+        let servers = options.find("forwarders");
+        let servers = servers.map_or_else(Vec::new, |list| upstreams(list, self.names, forwarder));
+        if servers.is_empty() {
+            let why = "names without forwarders are not resolved from the root";
+            return forwarder.draft.decisive(&origin, why);
+        }
+        if !is_only(options) {
+            forwarder.draft.unmapped(&origin, FIRST);
+        }
+        forwarder.forward(name, servers, &scope.views, &origin);
+    }
+
+    /// A zone whose names are asked of its own servers, unless there are forwarders for them.
+    fn stub(
+        &mut self,
+        one: &Statement,
+        options: &Statement,
+        scope: &Scope<'_>,
+        forwarder: &mut Forwarder,
+    ) {
+        let origin = one.origin();
+        match options.find("forwarders").or_else(|| scope.find("forwarders")) {
+            Some(_) if options.find("forwarders").is_some_and(|list| !list.block().is_empty()) => {
+                return self.forward(one, options, scope, forwarder);
+            }
+            Some(list) if !list.block().is_empty() => {
+                let why = "named asks the forwarders for these names, except with `forwarders { }` \
+                           in the zone, so its servers are not asked";
+                return forwarder.draft.unmapped(&origin, why);
+            }
+            _ => {}
+        }
+        let lists = ["server-addresses", "primaries", "masters"];
+        let servers = lists.iter().find_map(|word| options.find(word));
+        let servers = servers.map_or_else(Vec::new, |list| upstreams(list, self.names, forwarder));
+        if servers.is_empty() {
+            let why = "it has no server that could be taken over";
+            return forwarder.draft.decisive(&origin, why);
+        }
+        forwarder.forward(one.word(1), servers, &scope.views, &origin);
+        let why = "these servers have to answer as resolvers do, with RA; servers of the zone alone do not";
+        forwarder.draft.unmapped(&origin, why);
     }
 
     /// A zone of our own, if those may ask for it that may ask at all.
@@ -150,6 +186,13 @@ impl<'s> Zones<'_, 's> {
                 forwarder.draft.decisive(&origin, why);
             }
             Difference::Narrower | Difference::None => {}
+        }
+        if let Some(list) = options.find("forwarders") {
+            let why = "names that it delegates are asked upstream, as all others";
+            match list.block().is_empty() {
+                true => forwarder.draft.unmapped(&origin, why),
+                false => forwarder.draft.decisive(&origin, why),
+            }
         }
         let table = forwarder.draft.add("zone", Some(origin.clone()));
         table.set("file", self.names.path(file.word(1)), Some(origin.clone()));
@@ -203,6 +246,17 @@ impl<'s> Zones<'_, 's> {
             }
         }
     }
+}
+
+fn is_only(zone: &Statement) -> bool {
+    zone.find("forward").is_some_and(|one| one.word(1) == "only")
+}
+
+/// Whether named has an empty zone at or above a name.
+fn has_empty_zone(name: &str, scope: &Scope<'_>) -> bool {
+    let Some(zone) = special::zone_of(name) else { return false };
+    let disabled = all_of(scope, "disable-empty-zone").any(|one| same_name(one.word(1), &zone));
+    (special::is_reverse(&zone) || zone == "home.arpa") && !disabled && !is_asked(scope)
 }
 
 /// Whether two texts are the same name.

@@ -190,7 +190,12 @@ fn nodes<'c>(conf: &'c Conf, forwarder: &mut Forwarder) -> BTreeMap<Prefix, Node
 fn answer(one: &Setting, forwarder: &mut Forwarder) -> Option<Answer> {
     let draft = &mut forwarder.draft;
     let answer = match one.nth(1) {
-        "allow" | "allow_setrd" => "allow",
+        "allow" => "allow",
+        "allow_setrd" => {
+            let why = "queries of these clients without RD are answered from local data alone, as those of any others";
+            draft.unmapped(&one.origin, why);
+            "allow"
+        }
         "allow_snoop" => {
             draft.unmapped(
                 &one.origin,

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+use super::bootstrap::Bootstrap;
 use super::clause::{Clause, Conf, Setting};
+use super::server::is_off;
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, Upstream, network, truth};
 use crate::import::special;
@@ -11,6 +13,7 @@ use crate::import::special;
 /// The zones that have servers of their own.
 pub(super) struct Forwards {
     groups: BTreeMap<String, String>,
+    bootstrap: Bootstrap,
 }
 
 impl Forwards {
@@ -36,7 +39,7 @@ pub(super) fn key_of(name: &str) -> String {
 }
 
 pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Forwards {
-    let mut forwards = Forwards { groups: BTreeMap::new() };
+    let mut forwards = Forwards { groups: BTreeMap::new(), bootstrap: Bootstrap::default() };
     // Names of built-in zones are answered by Unbound itself, unless a local zone says otherwise.
     let locals = conf.server.all("local-zone");
     let open: BTreeSet<String> = locals
@@ -47,10 +50,18 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Forwards {
         .map(|one| key_of(one.value()))
         .collect();
     let unblocks = conf.server.last("unblock-lan-zones").and_then(truth) == Some(true);
-    for clause in &conf.others {
+    let asked = asked(conf);
+    for (place, clause) in conf.others.iter().enumerate() {
         if clause.name == "forward-zone" || clause.name == "stub-zone" {
             let name = key_of(clause.last("name").unwrap_or_default());
-            let is_open = |zone: &str| unblocks || is_at_or_above(&open, &name, zone);
+            if asked.get(&name).is_some_and(|(asked, _)| *asked != place) {
+                clause.settings.iter().for_each(|one| forwarder.draft.read(&one.origin));
+                forwarder.draft.unneeded(&clause.origin);
+                continue;
+            }
+            let is_open = |zone: &str| {
+                unblocks && special::is_of_networks(zone) || is_at_or_above(&open, &name, zone)
+            };
             if special::zone_of(&name).is_some_and(|zone| !is_open(&zone)) {
                 let why = "Unbound answers these names itself (`local-zone` with `nodefault` says \
                            otherwise), so these servers are not asked";
@@ -64,6 +75,21 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Forwards {
     source_addresses(conf, forwarder);
     subnets(conf, forwarder);
     forwards
+}
+
+/// The zones with servers of their own: each with its place among the clauses. Of several with one name the last counts,
+/// but a stub zone is not asked where a forward zone is.
+pub(super) fn asked(conf: &Conf) -> BTreeMap<String, (usize, &Clause)> {
+    let mut asked: BTreeMap<String, (usize, &Clause)> = BTreeMap::new();
+    let of_kind = |kind: &'static str| {
+        conf.others.iter().enumerate().filter(move |(_, clause)| clause.name == kind)
+    };
+    for (place, clause) in of_kind("stub-zone").chain(of_kind("forward-zone")) {
+        if let Some(name) = clause.last("name") {
+            asked.insert(key_of(name), (place, clause));
+        }
+    }
+    asked
 }
 
 /// Whether one of `names` is `name`, or above it and not above `zone`.
@@ -81,20 +107,27 @@ fn is_at_or_above(names: &BTreeSet<String>, name: &str, zone: &str) -> bool {
     false
 }
 
+/// Whether the servers of a zone are asked over TLS.
+pub(super) fn is_encrypted(zone: &Clause, conf: &Conf) -> bool {
+    let is_yes = |one: Option<&str>| one.and_then(truth) == Some(true);
+    let prefix = zone.name.trim_end_matches("-zone");
+    let own = zone.last(&format!("{prefix}-tls-upstream"));
+    let own = own.or_else(|| zone.last(&format!("{prefix}-ssl-upstream")));
+    let all = conf.server.last("tls-upstream").or_else(|| conf.server.last("ssl-upstream"));
+    is_yes(own) || is_yes(all)
+}
+
 /// A zone whose names are asked of some servers.
 fn zone(clause: &Clause, conf: &Conf, forwards: &mut Forwards, forwarder: &mut Forwarder) {
     let is_yes = |one: Option<&str>| one.and_then(truth) == Some(true);
     let prefix = clause.name.trim_end_matches("-zone");
-    let own_tls = clause.last(&format!("{prefix}-tls-upstream"));
-    let own_tls = own_tls.or_else(|| clause.last(&format!("{prefix}-ssl-upstream")));
-    let all_tls = conf.server.last("tls-upstream").or_else(|| conf.server.last("ssl-upstream"));
-    let is_encrypted = is_yes(own_tls) || is_yes(all_tls);
+    let is_encrypted = is_encrypted(clause, conf);
     let mut servers = Vec::new();
     for one in &clause.settings {
         match one.key.strip_prefix(prefix).unwrap_or(&one.key) {
             "name" | "-tls-upstream" | "-ssl-upstream" => forwarder.draft.read(&one.origin),
             "-addr" => servers.extend(upstream(one, is_encrypted, conf, forwarder)),
-            "-host" if is_encrypted => servers.extend(host(one, conf, forwarder)),
+            "-host" if is_encrypted => servers.extend(host(one, conf, forwards, forwarder)),
             "-host" => {
                 forwarder
                     .draft
@@ -113,11 +146,6 @@ fn zone(clause: &Clause, conf: &Conf, forwards: &mut Forwards, forwarder: &mut F
     let Some(name) = clause.last("name") else {
         return forwarder.draft.decisive(&clause.origin, "it has no name");
     };
-    if forwards.has(&key_of(name)) {
-        clause.settings.iter().for_each(|one| forwarder.draft.read(&one.origin));
-        let why = "there is a zone of this name already; its servers are asked";
-        return forwarder.draft.decisive(&clause.origin, why);
-    }
     if servers.is_empty() {
         let why = "it has no server that could be taken over, and its names are not resolved from the root";
         return forwarder.draft.decisive(&clause.origin, why);
@@ -142,12 +170,16 @@ fn upstream(
     forwarder: &mut Forwarder,
 ) -> Option<Upstream> {
     let (address, port, name) = parts(one.value());
-    let (Ok(address), Some(port)) =
-        (address.parse::<IpAddr>(), port.unwrap_or(Some(if is_encrypted { 853 } else { 53 })))
-    else {
+    // Without a name and a port it is 53, also for TLS.
+    let usual = if name.is_some() { 853 } else { 53 };
+    let (Ok(address), Some(port)) = (address.parse::<IpAddr>(), port.unwrap_or(Some(usual))) else {
         forwarder.draft.decisive(&one.origin, "this is no address of a server");
         return None;
     };
+    if is_off(address, &conf.server) {
+        forwarder.draft.unneeded(&one.origin);
+        return None;
+    }
     let mut keys = of_all_upstreams(conf, Some(address), is_encrypted);
     let socket = SocketAddr::new(address, port);
     let written = match is_encrypted {
@@ -167,12 +199,21 @@ fn upstream(
 }
 
 /// `host@port#name`, which is looked up.
-fn host(one: &Setting, conf: &Conf, forwarder: &mut Forwarder) -> Option<Upstream> {
+fn host(
+    one: &Setting,
+    conf: &Conf,
+    forwards: &mut Forwards,
+    forwarder: &mut Forwarder,
+) -> Option<Upstream> {
     let (host, port, name) = parts(one.value());
-    let Some(port) = port.unwrap_or(Some(853)) else {
+    let usual = if name.is_some() { 853 } else { 53 };
+    let Some(port) = port.unwrap_or(Some(usual)) else {
         forwarder.draft.decisive(&one.origin, "behind the @ is no port");
         return None;
     };
+    if !forwards.bootstrap.knows(host, one, conf, forwarder) {
+        return None;
+    }
     let mut keys = of_all_upstreams(conf, None, true);
     keys.extend(name.filter(|name| !name.is_empty()).map(|name| ("name", Value::from(name))));
     let host = host.trim_end_matches('.');
@@ -184,7 +225,7 @@ fn host(one: &Setting, conf: &Conf, forwarder: &mut Forwarder) -> Option<Upstrea
 }
 
 /// The parts of `server@port#name`; a port that is none is `Some(None)`.
-fn parts(value: &str) -> (&str, Option<Option<u16>>, Option<&str>) {
+pub(super) fn parts(value: &str) -> (&str, Option<Option<u16>>, Option<&str>) {
     let (rest, name) = match value.split_once('#') {
         Some((rest, name)) => (rest, Some(name)),
         None => (value, None),

@@ -1,7 +1,7 @@
 //! Local zones and local data, of the server and of views.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use super::clause::{Clause, Conf, Setting};
 use super::clients::{Groups, tags_of};
@@ -79,8 +79,34 @@ pub(super) fn map(conf: &Conf, groups: &Groups, forwards: &Forwards, forwarder: 
         write(key, zone, &server, None, forwards, forwarder);
     }
     loose.iter().for_each(|one| add(one, &all, false, forwarder));
+    stay_built_in(conf, &server, forwards, forwarder);
     for view in conf.all("view") {
         of_view(view, &server, groups, forwards, forwarder);
+    }
+}
+
+/// Names that Unbound answers itself also where it asks for those of private networks (`unblock-lan-zones`). Here both are
+/// one key.
+fn stay_built_in(conf: &Conf, server: &Zones<'_>, forwards: &Forwards, forwarder: &mut Forwarder) {
+    let Some(one) = conf.server.all("unblock-lan-zones").next_back() else { return };
+    if truth(one.value()) != Some(true) {
+        return;
+    }
+    let origin = &one.origin;
+    let (ipv4, ipv6) =
+        (reverse_name([127, 0, 0, 1].into()), reverse_name(Ipv6Addr::LOCALHOST.into()));
+    for zone in ["localhost", "invalid", "onion", "home.arpa", "127.in-addr.arpa", &*ipv6] {
+        if server.contains_key(zone) || forwards.has(zone) {
+            continue;
+        }
+        forwarder.empty_zone(zone, &[], origin);
+        if zone == "localhost" {
+            forwarder.local_below((zone, "A", LOCAL_TTL, "127.0.0.1"), &[], origin);
+            forwarder.local_below((zone, "AAAA", LOCAL_TTL, "::1"), &[], origin);
+        }
+        for name in [&ipv4, &ipv6].into_iter().filter(|name| name.ends_with(zone)) {
+            forwarder.local((name, "PTR", LOCAL_TTL, "localhost."), &[], origin);
+        }
     }
 }
 
@@ -118,7 +144,8 @@ fn zone_tags(conf: &Conf, forwarder: &mut Forwarder) -> BTreeMap<String, BTreeSe
     for key in ["define-tag", "local-zone-tag"] {
         conf.server.all(key).for_each(|one| forwarder.draft.read(&one.origin));
     }
-    let tags = conf.server.all("local-zone-tag");
+    // Of several for a zone the first counts, so it is the last that is collected.
+    let tags = conf.server.all("local-zone-tag").rev();
     tags.map(|one| (key_of(one.value()), tags_of(one, 1))).collect()
 }
 

@@ -1,5 +1,6 @@
 //! unbound.conf: its clauses and settings.
 
+mod bootstrap;
 mod clause;
 mod clients;
 mod dns64;
@@ -7,6 +8,7 @@ mod dnstap;
 mod forward;
 mod kinds;
 mod local;
+mod rebinding;
 mod server;
 mod zones;
 
@@ -43,6 +45,7 @@ pub(super) fn import(text: &Text, sources: &mut Sources<'_>) -> Draft {
     server::map(&conf, &mut forwarder);
     dns64::map(&conf, &mut forwarder);
     dnstap::map(&conf, &mut forwarder);
+    rebinding::map(&conf, &mut forwarder);
     let groups = clients::map(&conf, &mut forwarder);
     let forwards = forward::map(&conf, &mut forwarder);
     local::map(&conf, &groups, &forwards, &mut forwarder);

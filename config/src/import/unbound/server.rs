@@ -11,8 +11,33 @@ use crate::import::query_log::TEXT_LOG;
 /// The tags of the keys of the root since 2017.
 const ROOT_KEYS: [&str; 2] = ["20326", "38696"];
 
+/// Keys of which the last setting counts. A second setting of others that one key stands for is listed.
+const SINGLE: [&str; 16] = [
+    "module-config",
+    "msg-cache-size",
+    "rrset-cache-size",
+    "unblock-lan-zones",
+    "insecure-lan-zones",
+    "ip-ratelimit",
+    "ratelimit",
+    "do-ip4",
+    "do-ip6",
+    "do-udp",
+    "log-queries",
+    "log-replies",
+    "tcp-upstream",
+    "val-permissive-mode",
+    "ignore-cd-flag",
+    "serve-original-ttl",
+];
+
 pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
-    conf.server.settings.iter().for_each(|one| setting(one, &conf.server, forwarder));
+    for one in &conf.server.settings {
+        match is_replaced(one, &conf.server) {
+            true => forwarder.draft.unneeded(&one.origin),
+            false => setting(one, &conf.server, forwarder),
+        }
+    }
     for clause in &conf.others {
         match &*clause.name {
             "remote-control" | "python" | "dynlib" => {
@@ -29,125 +54,149 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
     sizes(&conf.server, forwarder);
 }
 
+/// Whether a later setting of the same key is in the place of this one.
+fn is_replaced(one: &Setting, server: &Clause) -> bool {
+    let last = || server.all(&one.key).next_back();
+    let is_last = |last: &Setting| last.origin.place == one.origin.place;
+    SINGLE.contains(&&*one.key) && !last().is_some_and(is_last)
+}
+
 fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
     let (value, origin) = (one.value(), &one.origin);
-    let key = &*one.key;
-    let number = match key {
-        "cache-min-ttl" => Some(("cache", "min_ttl")),
-        "cache-max-ttl" => Some(("cache", "max_ttl")),
-        "cache-max-negative-ttl" => Some(("cache", "max_negative_ttl")),
-        "serve-expired-reply-ttl" => Some(("cache", "stale_ttl")),
-        "serve-expired-client-timeout" => Some(("cache", "stale_client_timeout_ms")),
-        "max-udp-size" => Some(("answers", "max_udp_size")),
-        "incoming-num-tcp" => Some(("streams", "max_connections")),
-        "tcp-idle-timeout" => Some(("streams", "idle_timeout_ms")),
-        "max-client-subnet-ipv4" => Some(("client_subnet", "ipv4_prefix")),
-        "max-client-subnet-ipv6" => Some(("client_subnet", "ipv6_prefix")),
-        _ => None,
-    };
-    if let Some((table, key)) = number {
-        return forwarder.number(table, key, value, origin);
+    if needs_nothing(one, server, forwarder) || is_one_key(one, forwarder) {
+        return;
     }
-    let switch = match key {
-        "serve-expired" => Some(("cache", "serve_stale")),
-        "prefetch" => Some(("prefetch", "enabled")),
-        "deny-any" => Some(("answers", "minimal_any")),
-        "answer-cookie" => Some(("cookies", "enabled")),
-        _ => None,
-    };
-    if let Some((table, key)) = switch {
-        return forwarder.switch(table, key, value, origin);
-    }
-    let text = match key {
-        "tls-service-pem" | "ssl-service-pem" => Some(("streams", "certificate")),
-        "tls-service-key" | "ssl-service-key" => Some(("streams", "key")),
-        "http-endpoint" => Some(("streams", "https_path")),
-        "cookie-secret" => Some(("cookies", "secret")),
-        _ => None,
-    };
-    if let Some((table, key)) = text {
-        return forwarder.draft.set(table, key, value, origin);
-    }
-    match key {
+    match &*one.key {
         "interface" | "ip-address" => interface(one, server, forwarder),
         "port" | "tls-port" | "ssl-port" | "https-port" | "quic-port" | "do-tcp"
-        | "msg-cache-size" | "rrset-cache-size" => {
-            // They are read with `interface`, and with each other.
+        | "msg-cache-size" | "rrset-cache-size" | "use-caps-for-id" | "tls-cert-bundle"
+        | "ssl-cert-bundle" | "tls-upstream" | "ssl-upstream" => {
+            // They are read with `interface`, with each other, or with the upstreams.
             forwarder.draft.read(origin);
         }
-        "serve-expired-ttl" => match value {
-            "0" => {
-                forwarder.draft.unmapped(origin, "`cache.stale_window_seconds` has to have an end")
-            }
-            _ => forwarder.number("cache", "stale_window_seconds", value, origin),
-        },
-        "edns-buffer-size" if server.last("max-udp-size").is_none() => {
-            forwarder.number("answers", "max_udp_size", value, origin);
+        "serve-expired-ttl" if value == "0" => {
+            forwarder.draft.unmapped(origin, "`cache.stale_window_seconds` has to have an end");
         }
-        "edns-buffer-size" => forwarder.draft.unneeded(origin),
+        "serve-expired-ttl" => forwarder.number("cache", "stale_window_seconds", value, origin),
+        "edns-buffer-size" => forwarder.number("answers", "max_udp_size", value, origin),
         "ip-ratelimit" => {
             forwarder.number("ratelimit", "queries_per_second", value, origin);
             // Unbound counts each address by itself.
             forwarder.draft.set("ratelimit", "ipv4_prefix", 32, origin);
             forwarder.draft.set("ratelimit", "ipv6_prefix", 128, origin);
         }
-        "identity" | "version" if server.last(&format!("hide-{key}")) == Some("yes") => {
-            forwarder.draft.unneeded(origin);
-        }
-        "identity" => forwarder.draft.set("answers", "identity", value, origin),
-        "version" => forwarder.draft.set("answers", "version", value, origin),
         "nsid" => match value.strip_prefix("ascii_") {
             Some(text) => forwarder.draft.set("answers", "nsid", text, origin),
             None => forwarder.draft.unmapped(origin, "`answers.nsid` is a text, not hexadecimal"),
         },
         "module-config" => modules(one, server, forwarder),
         "auto-trust-anchor-file" | "trust-anchor-file" => anchor(one, server, forwarder),
+        "trust-anchor" => inline_anchor(one, server, forwarder),
         "domain-insecure" => {
             forwarder.draft.push("dnssec", "negative_trust_anchors", value, origin)
         }
-        "unblock-lan-zones" | "insecure-lan-zones" if truth(value) == Some(false) => {
-            forwarder.draft.unneeded(origin);
-        }
+        // Names that are answered here nevertheless are read with the local zones.
         "unblock-lan-zones" => forwarder.draft.set("policy", "special_use", false, origin),
+        "do-udp" => forwarder.draft.unmapped(origin, "queries over UDP are always answered"),
         "num-threads" => {
             forwarder.draft.unmapped(origin, "choose the cores of your machine in `[[placement]]`");
-        }
-        "hide-identity" | "hide-version" => forwarder.draft.unneeded(origin),
-        "log-queries"
-        | "log-replies"
-        | "aggressive-nsec"
-        | "val-permissive-mode"
-        | "ignore-cd-flag"
-        | "tcp-upstream"
-        | "serve-original-ttl"
-            if truth(value) == Some(false) =>
-        {
-            forwarder.draft.unneeded(origin);
         }
         "log-queries" | "log-replies" => forwarder.draft.unmapped(origin, TEXT_LOG),
         "logfile" if !value.is_empty() && logs_queries(server) => {
             let folder = Path::new(server.last("directory").unwrap_or_default());
             forwarder.propose_log(&folder.join(value), origin);
         }
-        "ratelimit" | "ip-ratelimit-cookie" if value == "0" => forwarder.draft.unneeded(origin),
-        "trust-anchor" => inline_anchor(one, server, forwarder),
-        "use-caps-for-id" => match truth(value) {
-            // It is a key of each upstream.
-            Some(false) => forwarder.draft.read(origin),
-            _ => forwarder.draft.unneeded(origin),
-        },
-        "tls-cert-bundle" | "ssl-cert-bundle" | "tls-upstream" | "ssl-upstream" => {
-            // They are read with the upstreams.
-            forwarder.draft.read(origin);
-        }
         _ => kinds::list(one, forwarder),
     }
+}
+
+/// Writes a setting that one key stands for. Whether it is one.
+fn is_one_key(one: &Setting, forwarder: &mut Forwarder) -> bool {
+    let (value, origin) = (one.value(), &one.origin);
+    let (table, key) = match &*one.key {
+        "cache-min-ttl" => ("cache", "min_ttl"),
+        "cache-max-ttl" => ("cache", "max_ttl"),
+        "cache-max-negative-ttl" => ("cache", "max_negative_ttl"),
+        "serve-expired-reply-ttl" => ("cache", "stale_ttl"),
+        "serve-expired-client-timeout" => ("cache", "stale_client_timeout_ms"),
+        "max-udp-size" => ("answers", "max_udp_size"),
+        "incoming-num-tcp" => ("streams", "max_connections"),
+        "tcp-idle-timeout" => ("streams", "idle_timeout_ms"),
+        "max-client-subnet-ipv4" => ("client_subnet", "ipv4_prefix"),
+        "max-client-subnet-ipv6" => ("client_subnet", "ipv6_prefix"),
+        _ => return is_one_switch(one, forwarder) || is_one_text(one, forwarder),
+    };
+    forwarder.number(table, key, value, origin);
+    true
+}
+
+fn is_one_switch(one: &Setting, forwarder: &mut Forwarder) -> bool {
+    let (table, key) = match &*one.key {
+        "serve-expired" => ("cache", "serve_stale"),
+        "prefetch" => ("prefetch", "enabled"),
+        "deny-any" => ("answers", "minimal_any"),
+        "answer-cookie" => ("cookies", "enabled"),
+        _ => return false,
+    };
+    forwarder.switch(table, key, one.value(), &one.origin);
+    true
+}
+
+fn is_one_text(one: &Setting, forwarder: &mut Forwarder) -> bool {
+    let (table, key) = match &*one.key {
+        "tls-service-pem" | "ssl-service-pem" => ("streams", "certificate"),
+        "tls-service-key" | "ssl-service-key" => ("streams", "key"),
+        "http-endpoint" => ("streams", "https_path"),
+        "cookie-secret" => ("cookies", "secret"),
+        "identity" => ("answers", "identity"),
+        "version" => ("answers", "version"),
+        _ => return false,
+    };
+    forwarder.draft.set(table, key, one.value(), &one.origin);
+    true
+}
+
+/// Whether a setting needs nothing because of its value, or of another setting. It is listed as such.
+fn needs_nothing(one: &Setting, server: &Clause, forwarder: &mut Forwarder) -> bool {
+    let value = one.value();
+    let is_off = truth(value) == Some(false);
+    let needs_nothing = match &*one.key {
+        "edns-buffer-size" => server.last("max-udp-size").is_some(),
+        "unblock-lan-zones"
+        | "insecure-lan-zones"
+        | "log-queries"
+        | "log-replies"
+        | "aggressive-nsec"
+        | "val-permissive-mode"
+        | "ignore-cd-flag"
+        | "tcp-upstream"
+        | "serve-original-ttl" => is_off,
+        "do-udp" => !is_off,
+        "ratelimit" | "ip-ratelimit-cookie" => value == "0",
+        "hide-identity" | "hide-version" => true,
+        key @ ("identity" | "version") => {
+            server.last(&format!("hide-{key}")).and_then(truth) == Some(true)
+        }
+        // If they are off, they are a key of each upstream.
+        "use-caps-for-id" => !is_off,
+        _ => false,
+    };
+    if needs_nothing {
+        forwarder.draft.unneeded(&one.origin);
+    }
+    needs_nothing
 }
 
 /// Whether the log has a line for each query, or for each answer.
 fn logs_queries(server: &Clause) -> bool {
     let is_on = |key| server.last(key).and_then(truth) == Some(true);
     is_on("log-queries") || is_on("log-replies")
+}
+
+/// Whether addresses of this family are not used: `do-ip4: no`, `do-ip6: no`.
+pub(super) fn is_off(address: IpAddr, server: &Clause) -> bool {
+    let key = if address.is_ipv4() { "do-ip4" } else { "do-ip6" };
+    server.last(key).and_then(truth) == Some(false)
 }
 
 /// Where queries come to, by the port: UDP and TCP, TLS, HTTPS, or QUIC.
@@ -161,6 +210,9 @@ fn interface(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
         let why = "write the addresses of this interface into `port.addresses`";
         return forwarder.draft.unmapped(origin, why);
     };
+    if is_off(address, server) {
+        return forwarder.draft.unneeded(origin);
+    }
     let port_of = |key: &str, other: u16| {
         server.last(key).and_then(|text| text.parse().ok()).unwrap_or(other)
     };
@@ -249,8 +301,8 @@ fn inline_anchor(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
 
 /// Both caches together.
 fn sizes(server: &Clause, forwarder: &mut Forwarder) {
-    let is_size = |one: &&Setting| one.key == "msg-cache-size" || one.key == "rrset-cache-size";
-    let sizes: Vec<&Setting> = server.settings.iter().filter(is_size).collect();
+    let keys = ["msg-cache-size", "rrset-cache-size"];
+    let sizes: Vec<&Setting> = keys.iter().filter_map(|key| server.all(key).next_back()).collect();
     let mut total = 0_u64;
     for one in &sizes {
         match bytes(one.value()) {
@@ -258,7 +310,7 @@ fn sizes(server: &Clause, forwarder: &mut Forwarder) {
             None => forwarder.draft.unmapped(&one.origin, "this is not a size"),
         }
     }
-    if let Some(last) = sizes.last().filter(|_| total > 0) {
+    if let Some(last) = sizes.iter().max_by_key(|one| one.origin.place).filter(|_| total > 0) {
         forwarder.cache_size(total, &last.origin);
     }
 }

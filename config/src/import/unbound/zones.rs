@@ -30,79 +30,88 @@ fn path(one: &Setting, conf: &Conf, forwarder: &mut Forwarder) -> String {
     Path::new(folder.unwrap_or(USUAL_FOLDER)).join(one.value()).display().to_string()
 }
 
+/// What the settings of a policy zone say, apart from its name and file.
+#[derive(Default)]
+struct Policy<'c> {
+    primaries: Vec<(SocketAddr, &'c Setting)>,
+    views: Vec<String>,
+    /// It has no clients, or no effect.
+    is_left_out: bool,
+}
+
 fn policy_zone(clause: &Clause, conf: &Conf, groups: &Groups, forwarder: &mut Forwarder) {
     let origin = Some(clause.origin.clone());
     let name = clause.last("name").unwrap_or_default().to_owned();
-    let mut primaries = Vec::new();
-    let mut views = Vec::new();
-    let mut is_left_out = false;
-    for one in &clause.settings {
-        match &*one.key {
-            "name" | "zonefile" => forwarder.draft.read(&one.origin),
-            "primary" | "master" => {
-                let (address, port) =
-                    one.value().split_once('@').unwrap_or_else(|| (one.value(), "53"));
-                match (address.parse::<IpAddr>(), port.parse::<u16>()) {
-                    (Ok(address), Ok(port)) => {
-                        primaries.push((SocketAddr::new(address, port), one));
-                    }
-                    _ => forwarder
-                        .draft
-                        .decisive(&one.origin, "a primary has an address, not a name"),
-                }
-            }
-            "tags" => match groups.views(|group| group.has_tag(&tags_of(one, 0))) {
-                Some(in_views) => {
-                    views = in_views;
-                    forwarder.draft.read(&one.origin);
-                }
-                None => {
-                    forwarder.draft.unneeded(&one.origin);
-                    is_left_out = true;
-                }
-            },
-            "rpz-log" | "rpz-log-name" | "allow-notify" => forwarder.draft.unneeded(&one.origin),
-            "rpz-action-override" => match one.value() {
-                "disabled" => {
-                    forwarder.draft.unneeded(&one.origin);
-                    is_left_out = true;
-                }
-                value => {
-                    is_left_out |= value == "passthru";
-                    let why = "the rules of a zone say what becomes of a query";
-                    forwarder.draft.unmapped(&one.origin, why);
-                }
-            },
-            "rpz-cname-override"
-            | "rpz-signal-nxdomain-ra"
-            | "url"
-            | "for-downstream"
-            | "for-upstream"
-            | "fallback-enabled" => forwarder.draft.unmapped(&one.origin, NONE),
-            // It counts as unread.
-            _ => {}
-        }
-    }
-    if is_left_out {
+    let policy = policy(clause, groups, forwarder);
+    if policy.is_left_out {
         clause.settings.iter().for_each(|one| forwarder.draft.read(&one.origin));
         return forwarder.draft.unneeded(&clause.origin);
     }
     let file = clause.all("zonefile").next_back();
-    if file.is_none() && primaries.is_empty() {
-        return forwarder.draft.unmapped(&clause.origin, "it has neither a file nor a primary");
+    if file.is_none() && policy.primaries.is_empty() {
+        return forwarder.draft.decisive(&clause.origin, "it has neither a file nor a primary");
     }
     let kept = format!("/var/lib/pmdns/{}.rpz", forwarder.short("rpz", &name));
     let file = file.map(|file| path(file, conf, forwarder));
     let zone = forwarder.draft.add("rpz", origin.clone());
     zone.set("file", file.unwrap_or(kept), origin.clone());
-    match primaries.is_empty() {
+    match policy.primaries.is_empty() {
         true => zone.set("origin", name, origin),
         false => zone.set("zone", name, origin),
     };
-    for (primary, one) in primaries {
+    for (primary, one) in policy.primaries {
         zone.push("primaries", primary.to_string(), Some(one.origin.clone()));
     }
-    zone.in_views(&views, &clause.origin);
+    zone.in_views(&policy.views, &clause.origin);
+}
+
+fn policy<'c>(clause: &'c Clause, groups: &Groups, forwarder: &mut Forwarder) -> Policy<'c> {
+    let mut policy = Policy::default();
+    for one in &clause.settings {
+        let draft = &mut forwarder.draft;
+        match &*one.key {
+            "name" | "zonefile" => draft.read(&one.origin),
+            "primary" | "master" => match primary(one.value()) {
+                Some(address) => policy.primaries.push((address, one)),
+                None => draft.decisive(&one.origin, "a primary has an address, not a name"),
+            },
+            "tags" => match groups.views(|group| group.has_tag(&tags_of(one, 0))) {
+                Some(in_views) => {
+                    policy.views = in_views;
+                    draft.read(&one.origin);
+                }
+                None => {
+                    draft.unneeded(&one.origin);
+                    policy.is_left_out = true;
+                }
+            },
+            "rpz-log" | "rpz-log-name" | "allow-notify" => draft.unneeded(&one.origin),
+            "rpz-action-override" if one.value() == "disabled" => {
+                draft.unneeded(&one.origin);
+                policy.is_left_out = true;
+            }
+            "rpz-action-override" => {
+                policy.is_left_out |= one.value() == "passthru";
+                let why = "the rules of a zone say what becomes of a query";
+                draft.unmapped(&one.origin, why);
+            }
+            "rpz-cname-override"
+            | "rpz-signal-nxdomain-ra"
+            | "url"
+            | "for-downstream"
+            | "for-upstream"
+            | "fallback-enabled" => draft.unmapped(&one.origin, NONE),
+            // It counts as unread.
+            _ => {}
+        }
+    }
+    policy
+}
+
+/// `address@port`.
+fn primary(value: &str) -> Option<SocketAddr> {
+    let (address, port) = value.split_once('@').unwrap_or((value, "53"));
+    Some(SocketAddr::new(address.parse::<IpAddr>().ok()?, port.parse().ok()?))
 }
 
 /// A zone that is answered from a file.
