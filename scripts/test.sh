@@ -158,7 +158,7 @@ for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge first-port vhost) ;;
-        bridge | first-port | vhost | package | browser | sanitizers | empty-root) steps+=("$argument") ;;
+        bridge | first-port | vhost | package | browser | soak | sanitizers | empty-root) steps+=("$argument") ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
                 sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
@@ -172,7 +172,7 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} bridge first-port vhost browser api " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} bridge first-port vhost browser soak " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi

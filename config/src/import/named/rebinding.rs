@@ -17,7 +17,8 @@ pub(super) fn map(
     forwarder: &mut Forwarder,
 ) {
     let origin = one.origin();
-    let (denied, except) = one.block().split_at(one.second.unwrap_or(one.block().len()));
+    let block = one.block();
+    let (denied, except) = block.split_at(one.second.unwrap_or_else(|| block.len()));
     let list = Statement { block: Some(denied.to_vec()), ..one.clone() };
     let denied = access::clients(&list, names, Unknown::NoMatch, forwarder);
     one.note_read(&mut forwarder.draft);
