@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
 SLOW=(simulator loom instructions fuzzing alerting validation labs console api pci)
+NAMED=(bridge first-port vhost package browser soak sanitizers empty-root)
 
 formatting() {
     cargo fmt --all --check
@@ -158,9 +159,8 @@ for argument in "$@"; do
     case "$argument" in
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge first-port vhost) ;;
-        bridge | first-port | vhost | package | browser | soak | sanitizers | empty-root) steps+=("$argument") ;;
         *)
-            if [[ " ${FAST[*]} ${SLOW[*]} " != *" $argument "* ]]; then
+            if [[ " ${FAST[*]} ${SLOW[*]} ${NAMED[*]} " != *" $argument "* ]]; then
                 sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
                 exit 2
             fi

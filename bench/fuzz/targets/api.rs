@@ -1,5 +1,5 @@
-//! Fuzz target: a request to the HTTP API. The first line is the method, the address and the token, what follows is the body. Behind
-//! the API is an instance that says yes to everything.
+//! Fuzz target: a request to the HTTP API. The first line is the method, the address and the token, what follows is the body.
+//! Behind the API is an instance that says yes to everything.
 #![no_main]
 
 use std::cell::OnceCell;

@@ -27,7 +27,8 @@ const PLAIN: Case = Case { text: "", has: &[], lacks: &[], decisive: &[], listed
 const UNBOUND: &[Case] = &[
     // The last module-config counts, so nothing is validated.
     Case {
-        text: "server:\n module-config: \"validator iterator\"\n auto-trust-anchor-file: /k/root.key\nserver:\n module-config: iterator\n",
+        text: "server:\n module-config: \"validator iterator\"\n auto-trust-anchor-file: /k/root.key\n\
+               server:\n module-config: iterator\n",
         lacks: &["validate"],
         ..PLAIN
     },
@@ -74,14 +75,16 @@ const UNBOUND: &[Case] = &[
     },
     // Without a name and a port, TLS is at port 53.
     Case {
-        text: "forward-zone:\n name: .\n forward-tls-upstream: yes\n forward-addr: 192.0.2.1\n forward-addr: 192.0.2.2#dns.example\n",
+        text: "forward-zone:\n name: .\n forward-tls-upstream: yes\n forward-addr: 192.0.2.1\n\
+               \x20forward-addr: 192.0.2.2#dns.example\n",
         has: &["tls://192.0.2.1:53\"", "tls://192.0.2.2:853\""],
         listed: &["does not check the certificate"],
         ..PLAIN
     },
     // Of two zones with one name the last counts, and a forward zone before a stub zone.
     Case {
-        text: "forward-zone:\n name: f.example\n forward-addr: 192.0.2.1\nforward-zone:\n name: F.example.\n forward-addr: 192.0.2.2\n\
+        text: "forward-zone:\n name: f.example\n forward-addr: 192.0.2.1\n\
+               forward-zone:\n name: F.example.\n forward-addr: 192.0.2.2\n\
                stub-zone:\n name: f.example\n stub-addr: 192.0.2.3\n",
         has: &["192.0.2.2:53"],
         lacks: &["192.0.2.3", "192.0.2.1:53\"\ngroup"],
@@ -139,7 +142,8 @@ const NAMED: &[Case] = &[
     },
     // Forwarders are asked first also for what a zone that is no forward zone leads elsewhere.
     Case {
-        text: "options { forwarders { 192.0.2.1; }; forward only; };\nzone a.example { type primary; file a; forwarders { 192.0.2.2; }; };\n\
+        text: "options { forwarders { 192.0.2.1; }; forward only; };\n\
+               zone a.example { type primary; file a; forwarders { 192.0.2.2; }; };\n\
                zone b.example { type primary; file b; forwarders { }; };\n",
         lacks: &["192.0.2.2"],
         decisive: &["a.example"],
@@ -147,7 +151,8 @@ const NAMED: &[Case] = &[
         ..PLAIN
     },
     Case {
-        text: "options { forwarders { 192.0.2.1; }; deny-answer-addresses { !10.1/16; 10/8; 192.168/16; } except-from { corp.example; home.example; }; };\n",
+        text: "options { forwarders { 192.0.2.1; };\n\
+               deny-answer-addresses { !10.1/16; 10/8; 192.168/16; } except-from { corp.example; home.example; }; };\n",
         has: &[
             "[[rebinding]]",
             "action = \"refuse\"",
@@ -197,7 +202,8 @@ const DNSDIST: &[Case] = &[
         ..PLAIN
     },
     Case {
-        text: "newServer('192.0.2.1')\naddAction(QTypeRule(DNSQType.A), LuaAction(f))\naddResponseAction(AllRule(), LuaResponseAction(f))\n\
+        text: "newServer('192.0.2.1')\naddAction(QTypeRule(DNSQType.A), LuaAction(f))\n\
+               addResponseAction(AllRule(), LuaResponseAction(f))\n\
                addResponseAction(NetmaskGroupRule('10.0.0.0/8'), DropResponseAction())\n\
                addResponseAction('x.example', DropResponseAction())\n",
         decisive: &["LuaAction", "LuaResponseAction", "'10.0.0.0/8'"],
@@ -330,6 +336,10 @@ fn asked() -> impl Strategy<Value = Asked> {
         .prop_map(|(name, kind, policy, forwarders)| Asked { name, kind, policy, forwarders })
 }
 
+/// What options say of whom to ask.
+const POLICIES: [&str; 4] =
+    ["", "forward only;", "empty-zones-enable no;", "disable-empty-zone \"10.in-addr.arpa\";"];
+
 fn list(servers: &[u8]) -> String {
     servers.iter().map(|server| format!("192.0.2.{server}; ")).collect()
 }
@@ -339,14 +349,15 @@ proptest! {
     fn whom_named_asks_is_whom_we_ask(
         zone in asked(),
         all in prop::option::of(prop::collection::vec(1_u8..5, 0..3)),
-        policy in prop::sample::select(&["", "forward only;", "empty-zones-enable no;", "disable-empty-zone \"10.in-addr.arpa\";"][..]),
+        policy in prop::sample::select(&POLICIES[..]),
     ) {
         let Asked { name, kind, policy: own_policy, forwarders } = &zone;
         let of_all = all.as_ref().map_or(String::new(), |all| format!("forwarders {{ {} }};", list(all)));
         let own = forwarders.as_ref().map_or(String::new(), |own| format!("forwarders {{ {} }};", list(own)));
         let servers = if *kind == "forward" { "" } else { "server-addresses { 192.0.2.77; };" };
         let text = format!(
-            "options {{ {policy} {of_all} allow-query {{ any; }}; }};\nzone \"{name}\" {{ type {kind}; {own_policy} {own} {servers} }};\n"
+            "options {{ {policy} {of_all} allow-query {{ any; }}; }};\n\
+             zone \"{name}\" {{ type {kind}; {own_policy} {own} {servers} }};\n"
         );
         let made = one(&text, Format::Named);
         let config = Config::from_toml(&made.toml).unwrap();

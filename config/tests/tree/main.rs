@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod book;
+mod code_map;
 mod crates;
 mod files;
 mod found;

@@ -74,7 +74,8 @@ fn opens(line: &str) -> bool {
 /// Whether it is a source of what runs, tests apart.
 fn is_of_the_program(name: &str) -> bool {
     let is_source = name.ends_with(".rs") && name.contains("/src/") && !name.starts_with("bench/");
-    let is_test = ["tests.rs", "testing.rs", "/tests/", "fixture.rs", "stub.rs", "hierarchy/"];
+    let is_test =
+        ["tests.rs", "testing.rs", "/tests/", "fixture.rs", "stub.rs", "/stub/", "hierarchy/"];
     is_source && !is_test.iter().any(|part| name.contains(part))
 }
 

@@ -1,4 +1,4 @@
-//! scripts/run.sh, beside programs that only write down what they are asked.
+//! scripts/run.sh, beside programs that only write down what they are asked; and the steps of scripts/test.sh.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -14,8 +14,13 @@ const TOOLS: [&str; 14] = [
 ];
 /// Writes down how it was called.
 const NOTE: &str = "echo \"${0##*/} $*\" >> \"$CALLS\"\n";
-/// Answers as pmdns does, and ends when it is told to.
-const PMDNS: &str = "[[ $1 == run ]] || exit 0\ntrap 'exit 0' TERM\nwhile :; do sleep 0.05; done\n";
+/// Answers as pmdns does once it runs, and ends when it is told to.
+const PMDNS: &str = "\
+[[ $1 == run ]] || { [[ -e $CALLS.ready ]]; exit; }
+trap 'exit 0' TERM
+: > \"$CALLS.ready\"
+while :; do sleep 0.05; done
+";
 /// The right answers to all questions of the self-test.
 const DIG: &str = "echo 'NXDOMAIN 10.97.0.1 2001:db8:97::1'\n";
 
@@ -112,4 +117,30 @@ fn d26_the_kernel_says_whether_there_is_the_interface() {
     assert_eq!(code, Some(1), "{printed}{said}");
     assert!(!printed.contains("pmdns serves at"), "{printed}");
     assert!(said.contains("there is no interface pm0"), "{said}");
+}
+
+#[test]
+fn every_step_that_test_sh_speaks_of_can_be_asked_for() {
+    let script = fs::read_to_string(root().join("scripts/test.sh")).unwrap();
+    let lines = script.lines().skip_while(|line| !line.starts_with("# Steps:"));
+    let head: String = lines.map_while(|line| line.strip_prefix('#')).collect();
+    let spoken_of: Vec<&str> = head.split([' ', ',', '.', ':', ')']).collect();
+    let is_function = |step: &str| script.contains(&format!("\n{step}() {{"));
+    let mut steps = Vec::new();
+    for name in ["FAST", "SLOW", "NAMED"] {
+        let (_, list) = script.split_once(&format!("\n{name}=(")).unwrap();
+        steps.extend(list.split_once(')').unwrap().0.split(' '));
+    }
+    for step in &steps {
+        assert!(is_function(step), "{step} is no function");
+        assert!(spoken_of.contains(step), "the head does not speak of {step}");
+    }
+    let (_, by_name) = head.split_once("Only by name: ").unwrap();
+    let first_words = by_name.split(", ").filter_map(|part| part.split([' ', '(']).next());
+    for step in first_words.filter(|step| is_function(step)) {
+        assert!(steps.contains(&step), "{step} would be refused");
+    }
+    let other = Command::new("bash").arg(root().join("scripts/test.sh")).arg("steps").output();
+    let (code, _, said) = told(&other.unwrap());
+    assert!(code == Some(2) && said.contains("empty-root"), "{said}");
 }

@@ -1,8 +1,8 @@
 //! Addresses that public names do not lead to: those of private networks, of links and of hosts themselves.
 //!
 //! The name of a stranger's web page may lead to an address of the client's own network. Then the page may speak to the hosts
-//! there, as if it came from there (DNS rebinding). The name that is asked for decides: it is what browsers tell pages apart by. So an alias
-//! that leads from a stranger's name into an excepted zone is no way round.
+//! there, as if it came from there (DNS rebinding). The name that is asked for decides: it is what browsers tell pages apart by.
+//! So an alias that leads from a stranger's name into an excepted zone is no way round.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use super::call::Call;
 use super::kinds::KINDS;
 use super::lua::{PROGRAM, Value, statements};
-use super::names::{self, socket};
+use super::names;
 use super::selected::is_decisive;
-use super::{logs, rules, servers};
+use super::{logs, rules, servers, sockets};
 use crate::import::clients::{ByClient, Said};
 use crate::import::draft::Draft;
 use crate::import::meaning::{Answer, Forwarder, NONE, network};
@@ -33,37 +33,6 @@ const USUAL_CLIENTS: [&str; 9] = [
 ];
 /// How the names of calls begin that ask for something, on a console.
 const OF_CONSOLE: [&str; 4] = ["show", "exceed", "get", "grep"];
-
-/// Options of sockets that need no counterpart.
-const OF_SOCKETS: [&str; 27] = [
-    "doTCP",
-    "reusePort",
-    "tcpFastOpenQueueSize",
-    "interface",
-    "cpus",
-    "tcpListenQueueSize",
-    "maxInFlight",
-    "maxConcurrentTCPConnections",
-    "provider",
-    "library",
-    "ticketKeyFile",
-    "ticketsKeysRotationDelay",
-    "numberOfTicketsKeys",
-    "sessionTickets",
-    "numberOfStoredSessions",
-    "idleTimeout",
-    "serverTokens",
-    "internalPipeBufferSize",
-    "releaseBuffers",
-    "enableRenegotiation",
-    "ktls",
-    "tlsAsyncMode",
-    "readAhead",
-    "preferServerCiphers",
-    "keyLogFile",
-    "exactPathMatching",
-    "maxConcurrentQueriesPerConnection",
-];
 
 /// Calls that decide who may ask, what they are told, or whom we ask.
 const DECIDING: [&str; 14] = [
@@ -197,9 +166,9 @@ impl Program {
                 self.forwarder.draft.read(origin);
                 self.locals.push((arguments.to_vec(), origin.clone()));
             }
-            "addTLSLocal" => self.encrypted("tls", 853, &call, origin),
-            "addDOHLocal" => self.encrypted("https", 443, &call, origin),
-            "addDOQLocal" => self.encrypted("quic", 853, &call, origin),
+            "addTLSLocal" => sockets::encrypted("tls", 853, &call, origin, &mut self.forwarder),
+            "addDOHLocal" => sockets::encrypted("https", 443, &call, origin, &mut self.forwarder),
+            "addDOQLocal" => sockets::encrypted("quic", 853, &call, origin, &mut self.forwarder),
             "setACL" => {
                 self.clients = Some(Vec::new());
                 self.clients(arguments.first(), origin);
@@ -321,48 +290,6 @@ impl Program {
         }
     }
 
-    fn local(&mut self, call: &Call<'_>, origin: &Origin) {
-        let Some(address) = socket(call.text(0).unwrap_or_default(), 53) else {
-            return self.forwarder.draft.unmapped(origin, "this is no address");
-        };
-        let is_udp_only = call.option(1, "doTCP") == Some(&Value::Name("false".into()));
-        if self.forwarder.listen(address, origin) && !is_udp_only {
-            self.forwarder.stream("tcp", address, origin);
-        }
-        call.skip(1, &OF_SOCKETS);
-        call.list_rest(origin, &mut self.forwarder);
-    }
-
-    fn encrypted(&mut self, transport: &'static str, port: u16, call: &Call<'_>, origin: &Origin) {
-        let Some(address) = socket(call.text(0).unwrap_or_default(), port) else {
-            return self.forwarder.draft.unmapped(origin, "this is no address");
-        };
-        let [certificates, keys] = [1, 2].map(|at| call.texts(at).unwrap_or_default());
-        if transport == "https" && certificates.is_empty() {
-            return self.forwarder.draft.unmapped(origin, "HTTP without TLS is not served");
-        }
-        self.forwarder.stream(transport, address, origin);
-        for (files, key) in [(certificates, "certificate"), (keys, "key")] {
-            if let Some(file) = files.first() {
-                self.forwarder.draft.set("streams", key, *file, origin);
-            }
-            if files.len() > 1 {
-                self.forwarder.draft.unmapped(origin, format!("there is one `streams.{key}`"));
-            }
-        }
-        if transport == "https" {
-            let paths = call.texts(3).unwrap_or_default();
-            if let Some(path) = paths.first() {
-                self.forwarder.draft.set("streams", "https_path", *path, origin);
-            }
-            if paths.len() > 1 {
-                self.forwarder.draft.unmapped(origin, "there is one `streams.https_path`");
-            }
-        }
-        call.skip(if transport == "https" { 4 } else { 3 }, &OF_SOCKETS);
-        call.list_rest(origin, &mut self.forwarder);
-    }
-
     fn clients(&mut self, listed: Option<&Value>, origin: &Origin) {
         let Some(texts) = listed.and_then(Value::texts) else {
             return self.forwarder.draft.decisive(origin, PROGRAM);
@@ -410,7 +337,7 @@ impl Program {
 
     pub(super) fn finish(mut self) -> Draft {
         for (arguments, origin) in std::mem::take(&mut self.locals) {
-            self.local(&Call::new(&arguments), &origin);
+            sockets::plain(&Call::new(&arguments), &origin, &mut self.forwarder);
         }
         let origin = self.first.clone().unwrap_or_default();
         let is_usual = self.clients.is_none();

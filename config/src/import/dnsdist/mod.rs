@@ -9,6 +9,7 @@ mod names;
 mod rules;
 mod selected;
 mod servers;
+mod sockets;
 
 #[cfg(test)]
 pub(super) use self::kinds::KINDS;

@@ -253,7 +253,7 @@ fn a_note_is_shown_to_its_end() {
 }
 
 #[test]
-fn the_picture_in_the_readme_has_the_tables_that_are_drawn() {
+fn the_picture_in_the_readme_has_what_is_drawn() {
     let readme = include_str!("../../../../../README.md");
     let picture = readme.split("```\n").find(|part| part.starts_with("pmdns 0")).unwrap();
     let titles = |lines: &str| -> Vec<String> {
@@ -268,6 +268,11 @@ fn the_picture_in_the_readme_has_the_tables_that_are_drawn() {
     assert!(pictured.len() >= 4, "{pictured:?}");
     for title in pictured {
         assert!(drawn.contains(&title), "README.md has {title:?}, top draws {drawn:?}");
+    }
+    for (line, _) in screen().head(104) {
+        for label in line.split("  ").filter_map(|figure| figure.split(' ').next()) {
+            assert!(picture.contains(&format!("{label} ")), "README.md has no {label:?}");
+        }
     }
 }
 
