@@ -18,7 +18,7 @@ pub(super) fn map(
 ) {
     let origin = one.origin();
     let block = one.block();
-    let (denied, except) = block.split_at(one.second.unwrap_or_else(|| block.len()));
+    let (denied, except) = block.split_at(one.second.unwrap_or(block.len()));
     let list = Statement { block: Some(denied.to_vec()), ..one.clone() };
     let denied = access::clients(&list, names, Unknown::NoMatch, forwarder);
     one.note_read(&mut forwarder.draft);
