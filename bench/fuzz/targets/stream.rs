@@ -14,7 +14,10 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let (kind, bytes) = match input.byte() % 4 {
-        0 => return drop(proxied(input.rest())),
+        0 => {
+            let _client = proxied(input.rest());
+            return;
+        }
         1 => (Kind::Framed, input.rest().to_vec()),
         2 => (Kind::Http1, input.rest().to_vec()),
         _ => (Kind::Http2, [PREFACE, input.rest()].concat()),

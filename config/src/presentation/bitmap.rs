@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Problem;
 use super::fields::DataWords;
+use super::number::decimal;
 use super::types::type_number;
 use crate::narrow::to_u8;
 
@@ -19,7 +20,7 @@ pub(super) fn put_bitmap(
     words: &mut DataWords<'_, '_>,
     may_be_empty: bool,
 ) -> Result<(), Problem> {
-    let types = types(words)?;
+    let types = types(words, type_number)?;
     if types.is_empty() && !may_be_empty {
         return Err("at least one record type is missing".to_owned());
     }
@@ -37,9 +38,10 @@ pub(super) fn put_bitmap(
     Ok(())
 }
 
-/// Takes all words that are left as the types of an NXT record, whose bitmap has no windows.
+/// Takes all words that are left as the types of an NXT record, whose bitmap has no windows. BIND writes numbers for types
+/// without a name there.
 pub(super) fn put_nxt(out: &mut Vec<u8>, words: &mut DataWords<'_, '_>) -> Result<(), Problem> {
-    let types = types(words)?;
+    let types = types(words, |text| type_number(text).or_else(|| decimal(text)))?;
     let Some(last) = types.last() else { return Ok(()) };
     if *last > MAX_NXT {
         return Err("an NXT record has types up to 127 only".to_owned());
@@ -52,10 +54,13 @@ pub(super) fn put_nxt(out: &mut Vec<u8>, words: &mut DataWords<'_, '_>) -> Resul
     Ok(())
 }
 
-fn types(words: &mut DataWords<'_, '_>) -> Result<BTreeSet<u16>, Problem> {
+fn types(
+    words: &mut DataWords<'_, '_>,
+    number: impl Fn(&str) -> Option<u16>,
+) -> Result<BTreeSet<u16>, Problem> {
     let mut types = BTreeSet::new();
     while words.len() > 0 {
-        types.insert(words.take_as("a record type like A or TYPE65280", type_number)?);
+        types.insert(words.take_as("a record type like A or TYPE65280", &number)?);
     }
     Ok(types)
 }

@@ -7,7 +7,7 @@ use super::head::{Head, ZoneRecord, of_type};
 use super::number::decimal;
 use super::text::put_name;
 use super::words::{Entries, Word, shown};
-use crate::narrow::low_u8;
+use crate::narrow::{low_u8, low_u32};
 
 /// Records that one directive makes, at most: those of a reverse zone of 65,536 addresses, sixteen times.
 const MAX_RECORDS: u32 = 1 << 20;
@@ -215,7 +215,7 @@ fn filled(pieces: &[Piece], number: u32) -> Result<Vec<u8>, Problem> {
     for piece in pieces {
         match piece {
             Piece::Text(part) => text.extend(part),
-            Piece::Number(form) => text.extend(form.write(number)?.into_bytes()),
+            Piece::Number(form) => text.extend(form.write(number).into_bytes()),
         }
         if text.len() > MAX_TEXT {
             return Err(format!(
@@ -227,18 +227,19 @@ fn filled(pieces: &[Piece], number: u32) -> Result<Vec<u8>, Problem> {
 }
 
 impl Number {
-    fn write(&self, number: u32) -> Result<String, Problem> {
+    fn write(&self, number: u32) -> String {
         let (number, width) = (i64::from(number) + self.offset, self.width);
-        let negative = || format!("$GENERATE would write {number}, which is less than 0");
-        let positive = u64::try_from(number).map_err(|_| negative());
-        Ok(match self.base {
-            Base::Decimal => format!("{:0width$}", positive?),
-            Base::Octal => format!("{:0width$o}", positive?),
-            Base::Hex => format!("{:0width$x}", positive?),
-            Base::UpperHex => format!("{:0width$X}", positive?),
-            Base::Nibbles => nibbles(positive?, width),
-            Base::UpperNibbles => nibbles(positive?, width).to_ascii_uppercase(),
-        })
+        // Digits of a number below 0 are those of its 32 bits, as BIND writes them.
+        let bits =
+            u64::try_from(number).unwrap_or_else(|_| u64::from(low_u32(number.cast_unsigned())));
+        match self.base {
+            Base::Decimal => format!("{number:0width$}"),
+            Base::Octal => format!("{bits:0width$o}"),
+            Base::Hex => format!("{bits:0width$x}"),
+            Base::UpperHex => format!("{bits:0width$X}"),
+            Base::Nibbles => nibbles(bits, width),
+            Base::UpperNibbles => nibbles(bits, width).to_ascii_uppercase(),
+        }
     }
 }
 

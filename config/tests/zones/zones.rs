@@ -91,6 +91,7 @@ pub(crate) const EXAMPLES: &[(&str, &str)] = &[
     ("NSEC3PARAM", "1 0 0 -"),
     ("NULL", "\\# 3 000102"),
     ("NXT", "a.secure A NS SOA NXT"),
+    ("NXT", ". ( 127 16 017 TYPE7 A )"),
     ("OPENPGPKEY", "AQMFD5raczCJHViKtLYhWGz8hMY9UGRuniJDBzC7w0aRyzWZriO6i2od"),
     ("PTR", "@"),
     ("PX", "65535 foo bar."),
@@ -129,6 +130,8 @@ pub(crate) const EXAMPLES: &[(&str, &str)] = &[
 
 /// Data that neither reads.
 pub(crate) const WRONG: &[(&str, &str)] = &[
+    ("NXT", ". 128"),
+    ("NSEC", ". 127"),
     // A key in base64 of a length that there is none of.
     ("HIP", "2 200100107B1A74DF365639CC39F1D578 AwEAAbd rvs @"),
     ("L32", "10 10.1.02.0"),
@@ -159,7 +162,7 @@ const HEADS: [&str; 9] =
     ["", "IN", "300", "300 IN", "IN 1h30m", "in 0", "CLASS1 2D", "1w in", "2147483647"];
 
 /// Lines between records.
-const LINES: [&str; 12] = [
+const LINES: [&str; 13] = [
     "",
     "; a comment ( \" with ü",
     "   \t ; another",
@@ -172,6 +175,7 @@ const LINES: [&str; 12] = [
     "$GENERATE 0-8/4 ${0,3,d}.g{} 60 IN CNAME ${1,0,x}.${0,5,n}.x$$.",
     "$GENERATE 10-12 g{}-${-5,2,o} TXT \"a ${0,4,X} \\\"b $\\\"\"",
     "$GENERATE 1-2 g{}-${300,7,N} MX \"$ mail-$\"",
+    "$GENERATE 1-4 g{}-${-3} TXT \"${-3,5} ${-3,0,x} ${-3,9,o} ${-3,0,X} ${-3,21,n}\"",
 ];
 
 /// A zone file.

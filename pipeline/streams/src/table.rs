@@ -67,7 +67,7 @@ impl Table {
     }
 
     /// Queries that wait.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn len(&self) -> usize {
         self.places.shares().held()
     }

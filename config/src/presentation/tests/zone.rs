@@ -106,7 +106,6 @@ fn mistakes_have_their_line_and_text() {
             "$GENERATE makes at most 1048576 records; write a shorter range",
         ),
         ("$GENERATE 254-256 a A 1.2.3.$", 1, "data of type A: `1.2.3.256` is not an IPv4 address"),
-        ("$GENERATE 1-1 ${-2} A 1.2.3.4", 1, "$GENERATE would write -1, which is less than 0"),
         (
             "$GENERATE 1-1 ${x} A 1.2.3.4",
             1,
