@@ -3,8 +3,12 @@
 //! A connection holds a place, and places are shared by peer ([`pmdns_config::shares`]). When all are taken, the peer with most
 //! of them loses one to a peer with fewer: the oldest one without a request, or else one that has its answer. So no two
 //! peers keep a third out, however often they ask. If no peer has more than another, a new connection
-//! takes the place of the oldest one without a request, or of one that has been reading its answer for too long. So it does
-//! among the places of one peer.
+//! takes the place of the oldest one without a request, else of one that is answered, else of one that waits. So many strangers
+//! with a connection each keep nobody out either.
+//!
+//! A connection whose client has shown that it may ask, by a token or as a user of this machine, is *known*. It loses its place
+//! to a stranger only when it has been reading its answer for too long, or when its peer has most of all and no stranger has more
+//! than one.
 
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
@@ -77,6 +81,8 @@ struct HeldPlace<H> {
     /// In order of arrival.
     number: u64,
     state: State,
+    /// Its client may ask here.
+    is_known: bool,
     /// Dropping this ends the connection.
     _hold: H,
 }
@@ -109,9 +115,13 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
     fn admit(&mut self, peer: P, hold: H, now: Instant) -> Admitted {
         let own = self.places.shares().held_by(peer);
         let lost = if own >= self.bounds.per_peer {
-            Some(self.dispensable(self.places.of(peer), now))
+            let least = |place: &HeldPlace<H>| self.rank_among_own(place, now);
+            Some(first(self.places.of(peer), least))
         } else if self.places.shares().is_full() {
-            Some(self.of_heaviest(peer).or_else(|| self.dispensable(self.places.iter(), now)))
+            let least = |place: &HeldPlace<H>| self.rank(place, now);
+            let of_strangers = self.of_heaviest(peer, |place| !place.is_known);
+            let lost = of_strangers.or_else(|| first(self.places.iter(), least));
+            Some(lost.or_else(|| self.of_heaviest(peer, |_| true)))
         } else {
             None
         };
@@ -120,7 +130,8 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
             Some(None) => return Admitted::Refused,
             Some(Some(loser)) => drop(self.places.leave(loser)),
         }
-        let place = HeldPlace { number: self.next, state: State::Asking, _hold: hold };
+        let place =
+            HeldPlace { number: self.next, state: State::Asking, is_known: false, _hold: hold };
         self.next += 1;
         match (self.places.enter(peer, place).result, lost) {
             (Ok(ticket), None) => Admitted::Free(ticket),
@@ -130,37 +141,29 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
     }
 
     /// The connection that the peer with most places loses to `peer`, if it has more than that, and more than one. It is the
-    /// oldest one without a request, else of those that have an answer, else of all.
-    fn of_heaviest(&self, peer: P) -> Option<Ticket> {
+    /// oldest one without a request, else of those that have an answer, else of all that it may lose.
+    fn of_heaviest(&self, peer: P, may_lose: impl Fn(&HeldPlace<H>) -> bool) -> Option<Ticket> {
         if self.places.shares().heavier_than(peer)?.held < 2 {
             return None;
         }
-        let rank = |place: &HeldPlace<H>| match place.state {
-            State::Asking => 0,
-            State::Reading(_) => 1,
-            State::Waiting => 2,
-        };
-        let of_heaviest = self.places.of_heavier(peer);
-        of_heaviest.min_by_key(|(_, place)| (rank(place), place.number)).map(|(ticket, _)| ticket)
+        first(self.places.of_heavier(peer), |place| may_lose(place).then(|| stage(place)))
     }
 
-    /// The oldest connection without a request, else that which has been reading its answer for too long.
-    fn dispensable<'p>(
-        &self,
-        among: impl Iterator<Item = (Ticket, &'p HeldPlace<H>)>,
-        now: Instant,
-    ) -> Option<Ticket>
-    where
-        H: 'p,
-    {
-        let rank = |place: &HeldPlace<H>| match place.state {
-            State::Asking => Some(0),
-            State::Reading(since) if now >= since + self.bounds.grace => Some(1),
-            State::Reading(_) | State::Waiting => None,
-        };
-        let dispensable = among
-            .filter_map(|(ticket, place)| rank(place).map(|rank| ((rank, place.number), ticket)));
-        dispensable.min_by_key(|(order, _)| *order).map(|(_, ticket)| ticket)
+    /// How soon a connection loses its place to that of another peer, if it does.
+    fn rank(&self, place: &HeldPlace<H>, now: Instant) -> Option<u8> {
+        match self.rank_among_own(place, now) {
+            Some(_) if place.is_known => Some(u8::MAX),
+            _ => (!place.is_known).then(|| stage(place)),
+        }
+    }
+
+    /// How soon a connection loses its place to another one of its peer, if it does.
+    fn rank_among_own(&self, place: &HeldPlace<H>, now: Instant) -> Option<u8> {
+        match place.state {
+            State::Reading(since) if now < since + self.bounds.grace => None,
+            State::Waiting => None,
+            State::Asking | State::Reading(_) => Some(stage(place)),
+        }
     }
 
     fn note(&mut self, ticket: Ticket, state: State) {
@@ -169,9 +172,33 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
         }
     }
 
+    fn vouch(&mut self, ticket: Ticket) {
+        if let Some(place) = self.places.get(ticket) {
+            place.is_known = true;
+        }
+    }
+
     fn leave(&mut self, ticket: Ticket) {
         drop(self.places.leave(ticket));
     }
+}
+
+/// How far a connection has come: who waits for us is disturbed last.
+fn stage<H>(place: &HeldPlace<H>) -> u8 {
+    match place.state {
+        State::Asking => 0,
+        State::Reading(_) => 1,
+        State::Waiting => 2,
+    }
+}
+
+/// The connection with the lowest rank, the oldest of several. Those without a rank stay.
+fn first<'p, H: 'p>(
+    among: impl Iterator<Item = (Ticket, &'p HeldPlace<H>)>,
+    rank: impl Fn(&HeldPlace<H>) -> Option<u8>,
+) -> Option<Ticket> {
+    let ranked = among.filter_map(|(ticket, place)| Some(((rank(place)?, place.number), ticket)));
+    ranked.min_by_key(|(order, _)| *order).map(|(_, ticket)| ticket)
 }
 
 /// The places of a listener, for its tasks.
@@ -229,6 +256,20 @@ pub(crate) struct Pass<P: Copy + Eq + Hash> {
 }
 
 impl<P: Copy + Eq + Hash> Pass<P> {
+    /// Its client may ask here, as far as is known now.
+    pub(crate) fn vouch(&self) {
+        self.gate.lock().vouch(self.ticket);
+    }
+
+    /// What says so later. It holds no place.
+    pub(crate) fn voucher(&self) -> impl Fn() + Send + Sync + 'static
+    where
+        P: Send + Sync + 'static,
+    {
+        let (gate, ticket) = (self.gate.clone(), self.ticket);
+        move || gate.lock().vouch(ticket)
+    }
+
     /// It has sent its request, and waits.
     pub(crate) fn waits(&self) {
         self.gate.lock().note(self.ticket, State::Waiting);
@@ -277,6 +318,12 @@ mod tests {
         admission.note(ticket(admission, number), state);
     }
 
+    fn vouch(admission: &mut Admission<char, ()>, number: u64) {
+        let known = admission.places.iter().find(|(_, place)| place.number == number);
+        let known = known.map(|(ticket, _)| ticket);
+        known.into_iter().for_each(|ticket| admission.vouch(ticket));
+    }
+
     fn gets_anothers(admission: &mut Admission<char, ()>, peer: char, now: Instant) -> bool {
         matches!(admission.admit(peer, (), now), Admitted::Instead(_))
     }
@@ -316,9 +363,34 @@ mod tests {
             note(&mut admission, number, State::Reading(now));
         }
         note(&mut admission, 0, State::Waiting);
-        assert_eq!(admission.admit('e', (), now), Admitted::Refused, "all have one place");
+        (0..5).for_each(|number| vouch(&mut admission, number));
+        assert_eq!(admission.admit('e', (), now), Admitted::Refused, "all are known, with one");
         assert!(gets_anothers(&mut admission, 'e', now + BOUNDS.grace));
         assert_eq!(numbers(&admission), [0, 3, 4, 5]);
+    }
+
+    #[test]
+    fn attack_d_strangers_with_a_place_each_keep_nobody_out() {
+        let now = Instant::now();
+        for state in [State::Reading(now), State::Waiting, State::Asking] {
+            let mut admission = Admission::new(BOUNDS);
+            for peer in ['a', 'b', 'c', 'd'] {
+                assert!(matches!(admission.admit(peer, (), now), Admitted::Free(_)));
+            }
+            (0..4).for_each(|number| note(&mut admission, number, state));
+            // An operator with two connections, which strangers do not take away.
+            for number in [4, 5] {
+                assert!(gets_anothers(&mut admission, 'o', now));
+                note(&mut admission, number, State::Waiting);
+                vouch(&mut admission, number);
+            }
+            for stranger in ('A'..='Z').cycle().take(1000) {
+                assert!(gets_anothers(&mut admission, stranger, now));
+                let newest = *numbers(&admission).last().unwrap();
+                note(&mut admission, newest, state);
+            }
+            assert_eq!(numbers(&admission)[..2], [4, 5]);
+        }
     }
 
     #[test]
@@ -351,7 +423,8 @@ mod tests {
         let gate = Gate::new(Bounds { places: 1, ..BOUNDS }, Arc::clone(&counters));
         let (pass, mut held) = gate.enter('a').unwrap();
         pass.waits();
-        assert!(gate.enter('b').is_none(), "it is waited for");
+        pass.vouch();
+        assert!(gate.enter('b').is_none(), "it is known, and waited for");
         pass.reads();
         drop(pass);
         let (_second, _) = gate.enter('b').unwrap();

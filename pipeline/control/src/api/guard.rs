@@ -54,6 +54,17 @@ pub enum Peer {
     User(u32),
 }
 
+/// What a server does when a request over its connection has shown a token: it puts this into the extensions of the request.
+#[derive(Clone)]
+pub struct Admitted(Arc<dyn Fn() + Send + Sync>);
+
+impl Admitted {
+    /// Calls `note`.
+    pub fn new(note: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(note))
+    }
+}
+
 /// Who makes a request, for the log and for entries.
 #[derive(Clone, Debug)]
 pub(super) struct By(pub(super) String);
@@ -132,6 +143,9 @@ impl Guard {
         };
         if !lock(&self.bearers).admit(bearer.name.clone(), now) {
             return Err(too_many("this token"));
+        }
+        if let Some(Admitted(note)) = request.extensions().get() {
+            note();
         }
         let by = format!("token {} from {address}", bearer.name);
         let needed = roles::needed(request);

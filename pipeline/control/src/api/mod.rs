@@ -35,7 +35,7 @@ use crate::Door;
 
 pub use axum::Router;
 pub use body::MAX_BODY;
-pub use guard::{Guard, Peer};
+pub use guard::{Admitted, Guard, Peer};
 pub use limit::Rate;
 pub use problem::Problem;
 pub use routes::description;

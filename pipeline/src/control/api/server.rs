@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use pmdns_control::api::{Peer, Router, respond};
+use pmdns_control::api::{Admitted, Peer, Router, respond};
 use pmdns_streams::tls::Certificate;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
@@ -139,7 +139,10 @@ fn enter_user(stream: UnixStream, has_group: bool, router: &Router, gate: &Gate<
         return tracing::warn!("api: user {user} is refused");
     }
     let (peer, router) = (Peer::User(user), router.clone());
-    enter(gate, peer, |pass| converse(stream, peer, pass, router));
+    enter(gate, peer, |pass| {
+        pass.vouch();
+        converse(stream, peer, pass, router)
+    });
 }
 
 /// Serves a connection for which there is a place.
@@ -182,8 +185,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let pass = &pass;
-    let service = service_fn(|request| {
+    let admitted = Admitted::new(pass.voucher());
+    let service = service_fn(|mut request: hyper::Request<_>| {
         let router = router.clone();
+        request.extensions_mut().insert(admitted.clone());
         async move {
             pass.waits();
             let response = respond(router, peer, request).await;

@@ -152,6 +152,7 @@ fn enter(stream: UnixStream, has_group: bool, gate: &Gate<u32>, ask: &Ask) {
         return;
     }
     let Some((pass, told_to_go)) = gate.enter(peer.user) else { return };
+    pass.vouch();
     let ask = ask.clone();
     tokio::spawn(async move {
         tokio::select! {
