@@ -21,7 +21,7 @@ thread_local! {
 
 /// The API, and what runs it.
 fn api() -> (Runtime, Router) {
-    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("there is memory for one");
     let (door, mut asked) = Door::new(|| ());
     runtime.spawn(async move {

@@ -1,7 +1,8 @@
 //! Validation changes no answer but its AD flag: letters, compression and records are the same with and without it.
 
 use pmdns_config::Dnssec;
-use pmdns_hierarchy::{Message, Name, Record, Status, World, rtype};
+use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, Name, Record, Status, World, rtype};
+use pmdns_stages::cache::MAX_RECORDS;
 use pmdns_stages::testing::{Query, query};
 use pmdns_stages::wire::dns::flag;
 use pmdns_stages::wire::put16;
@@ -99,4 +100,40 @@ fn compare(test: &str, reply: fn(&Asked) -> Message) {
 #[test]
 fn trap_02_validation_changes_nothing_but_ad() {
     compare("unchanged", reply);
+}
+
+/// A reply with a signed set of addresses, as many as the name says: `1000.large.a13.`
+fn large(asked: &Asked) -> Message {
+    let mut message = reply(asked);
+    let name = message.question.0.clone();
+    let first = name.labels().next().and_then(|label| std::str::from_utf8(label).ok());
+    let Some(count) = first.and_then(|label| label.parse::<u32>().ok()) else { return message };
+    let address = |host: u32| Record::new(&name, rtype::A, (0xcb00_0000 + host).to_be_bytes());
+    let set: Vec<Record> = (0..count).map(address).collect();
+    let signature = WORLD.with(|world| {
+        let zone = world.zone(&Name::new("a13."));
+        zone.keys.as_ref().unwrap()[1].sign_set(&zone.apex, &set, [INCEPTION, EXPIRATION])
+    });
+    // Instead of a denial.
+    message.flags &= !0xf;
+    message.sections = [[set, vec![signature]].concat(), Vec::new(), Vec::new()];
+    message
+}
+
+#[test]
+fn trap_02_validation_takes_as_many_records_as_the_cache() {
+    let stub = Stub::replying(|asked| large(asked).to_short_bytes());
+    let (mut validating, mut plain) = (rig(&stub, Some("large")), rig(&stub, None));
+    for count in [500, 600, MAX_RECORDS - 1] {
+        for dnssec_ok in [false, true] {
+            let query = asking(&Name::new(&format!("{count}.large.a13.")), rtype::A, dnssec_ok);
+            let [with, without] = [&mut validating, &mut plain].map(|rig| whole(rig, &query).0);
+            // All of it is for a stream. It would be SERVFAIL if it could not be validated.
+            let flags = u16::from_be_bytes([with[2], with[3]]);
+            assert!(flags & flag::TC != 0 && flags & 0xf == 0, "{count} records, DO {dnssec_ok}");
+            assert_eq!(with, without, "{count} records, DO {dnssec_ok}");
+        }
+    }
+    validating.finish();
+    plain.finish();
 }

@@ -11,7 +11,7 @@ pub struct Limits {
     pub checks: u32,
     /// Signature checks for one question that fail; one with a costly key counts as two.
     pub failed_checks: u32,
-    /// Microseconds of the signature checks for one question, computed from the algorithms.
+    /// Microseconds of the signature checks for one question, computed from the algorithms and the bytes that are signed.
     pub check_us: u32,
     /// Blocks that SHA-1 takes in for the NSEC3 hashes of one question (CVE-2023-50868).
     pub hash_blocks: u32,
@@ -46,7 +46,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            records: 512,
+            records: 2048,
             checks_per_set: 8,
             checks: 64,
             failed_checks: 4,
@@ -103,6 +103,14 @@ pub(crate) enum Halt {
     Fetch(crate::name::Name, u16),
 }
 
+/// Signed bytes that a check hashes in a microsecond.
+const HASHED_IN_US: usize = 256;
+
+/// The time that a check takes for its hash of so many bytes, in microseconds.
+pub(crate) fn hash_us(bytes: usize) -> u32 {
+    u32::try_from(bytes / HASHED_IN_US).unwrap_or(u32::MAX)
+}
+
 /// Counts the cost of a job.
 #[derive(Debug)]
 pub(crate) struct Meter {
@@ -119,7 +127,7 @@ impl Meter {
 
     /// Before a signature check of `check_us` microseconds.
     pub(crate) fn check(&mut self, check_us: u32) -> Result<(), Halt> {
-        let sum = self.cost.check_us + check_us;
+        let sum = self.cost.check_us.saturating_add(check_us);
         let is_over = self.cost.checks >= self.limits.checks
             || self.cost.failed_checks >= self.limits.failed_checks
             || sum > self.limits.check_us;

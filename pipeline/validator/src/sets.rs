@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::crypto;
 use crate::ede;
-use crate::limits::{Halt, Meter};
+use crate::limits::{Halt, Meter, hash_us};
 use crate::message::{CLASS_IN, Message, Record, Section, Unread, rtype};
 use crate::name::{self, Name};
 use crate::rdata::{Key, Signature};
@@ -138,9 +138,9 @@ impl Reply {
                     return Err(Halt::Over);
                 }
                 checks += 1;
-                let check_us = crypto::check_us(key);
-                meter.check(check_us)?;
                 let signed = signed.get_or_insert_with(|| self.signed_by(set, &signature));
+                let check_us = crypto::check_us(key) + hash_us(signed.len());
+                meter.check(check_us)?;
                 if crypto::verify(key, signed, signature.bytes) {
                     let max_ttl = signature.original_ttl.min(seconds);
                     return Ok(Checked::Good { max_ttl, labels: usize::from(signature.labels) });

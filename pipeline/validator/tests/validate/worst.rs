@@ -66,8 +66,8 @@ fn cases(world: &World) -> Vec<(&'static str, Message)> {
     vec![
         ("an address", world.reply(&www, A).message),
         (
-            "510 records, 120 labels each",
-            signed(world, "sec.a13.", &long, &[(0, records(&long, 65_280, 510, 4))]),
+            "2,000 records, 120 labels each",
+            signed(world, "sec.a13.", &long, &[(0, records(&long, 65_280, 2000, 4))]),
         ),
         (
             "one set of 60 KB",
