@@ -1,8 +1,9 @@
 //! Files that keep changes: one a line as JSON, each behind its checksum. A process that ends at any moment leaves
 //! at most its last line torn.
 
-use std::fs::File;
+use std::fs::{File, Metadata, symlink_metadata};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::files::{WholeFile, open_regular};
@@ -66,6 +67,13 @@ pub enum JournalError {
 pub fn line_of(change: &impl Serialize) -> String {
     let json = serde_json::to_string(change).expect("a change holds only strings and numbers");
     format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
+}
+
+/// Whether `path` still leads to this file. What is appended to a file that was removed is lost.
+pub(crate) fn is_in_place(file: &File, path: &Path) -> bool {
+    let identity = |facts: Metadata| (facts.dev(), facts.ino());
+    let (ours, there) = (file.metadata().ok(), symlink_metadata(path).ok());
+    there.is_some() && ours.map(identity) == there.map(identity)
 }
 
 fn change_of<C: DeserializeOwned>(line: &[u8]) -> Result<C, String> {

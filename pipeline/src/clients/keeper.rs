@@ -9,7 +9,8 @@ use pmdns_config::{Prefix, View, view_name, view_number};
 use serde::{Deserialize, Serialize};
 
 use super::book::Book;
-use crate::journal::{JournalError, JournalKind, line_of};
+use crate::journal::{JournalError, JournalKind, is_in_place, line_of};
+use crate::sinks::is_passing;
 
 const KIND: JournalKind = JournalKind {
     head: "pmdns clients 1\n",
@@ -88,22 +89,39 @@ pub(super) struct Keeper {
     /// `None`: the last write has failed, so the file's end is not known.
     file: Option<File>,
     lines: usize,
+    /// What the file has is more than what it gets next, so a copy of it stays.
+    is_set_aside_first: bool,
 }
 
 impl Keeper {
     /// Writes the file anew with what the book says, and appends to it from then on. If that is not all of the file, a copy
-    /// stays.
+    /// stays. A disk that refuses is asked again with the next change.
     pub(super) fn start(
         path: PathBuf,
         book: &Book,
         views: &[View],
         is_all: bool,
     ) -> Result<Self, JournalError> {
-        let mut keeper = Self { path, file: None, lines: 0 };
-        let aside = if is_all { Ok(()) } else { set_aside(&keeper.path) };
-        let written = aside.and_then(|()| keeper.rewrite(book, views));
-        written.map_err(|source| KIND.failed(&keeper.path, source))?;
+        let mut keeper = Self { path, file: None, lines: 0, is_set_aside_first: !is_all };
+        match keeper.rewrite(book, views) {
+            Err(error) if !is_passing(&error) => return Err(KIND.failed(&keeper.path, error)),
+            written => drop(keeper.told(&written)),
+        }
         Ok(keeper)
+    }
+
+    /// Whether the disk has what was to be written.
+    pub(super) fn is_well(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Says in the log why something could not be written, and returns whether it was.
+    fn told(&mut self, written: &io::Result<()>) -> bool {
+        if let Err(error) = written {
+            tracing::error!("cannot keep changes of clients in {}: {error}", self.path.display());
+            self.file = None;
+        }
+        written.is_ok()
     }
 
     /// Has the disk confirm changes that the book has already. Says whether it did; if not, the log says why.
@@ -114,7 +132,8 @@ impl Keeper {
         views: &[View],
     ) -> bool {
         let is_long = self.lines + changes.len() > 2 * book.at_run_time() + SLACK;
-        let kept = match self.file.as_mut().filter(|_| !is_long) {
+        let path = &self.path;
+        let kept = match self.file.as_mut().filter(|file| !is_long && is_in_place(file, path)) {
             Some(file) => {
                 self.lines += changes.len();
                 let lines = changes.iter().map(|change| line_of(&Line::of(*change, views)));
@@ -123,22 +142,21 @@ impl Keeper {
             }
             None => self.rewrite(book, views),
         };
-        if let Err(error) = &kept {
-            tracing::error!("cannot keep changes of clients in {}: {error}", self.path.display());
-            self.file = None;
-        }
-        kept.is_ok()
+        self.told(&kept)
     }
 
     /// Writes the file anew with less than it has; a copy stays.
     pub(super) fn forget(&mut self, book: &Book, views: &[View]) {
-        if let Err(error) = set_aside(&self.path).and_then(|()| self.rewrite(book, views)) {
-            tracing::error!("cannot write {} anew: {error}", self.path.display());
-            self.file = None;
-        }
+        self.is_set_aside_first = true;
+        let written = self.rewrite(book, views);
+        self.told(&written);
     }
 
     fn rewrite(&mut self, book: &Book, views: &[View]) -> io::Result<()> {
+        if self.is_set_aside_first {
+            set_aside(&self.path)?;
+            self.is_set_aside_first = false;
+        }
         let lines = book.history().map(|said| Line::of(said, views));
         let (file, lines) = KIND.rewrite(&self.path, lines)?;
         (self.file, self.lines) = (Some(file), lines);

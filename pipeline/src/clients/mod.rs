@@ -109,6 +109,9 @@ impl OpenClients {
         let start = |path| Keeper::start(path, &book, &self.views, of_journal == 0);
         let journal = self.journal.map(start);
         let journal = journal.transpose()?;
+        if journal.as_ref().is_some_and(|journal| !journal.is_well()) {
+            counters.failures.fetch_add(1, Ordering::Relaxed);
+        }
         let (calls, called) = bounded(MAX_WAITING);
         let (files, given) = bounded(1);
         let taken = Arc::<AtomicU64>::default();

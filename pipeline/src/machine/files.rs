@@ -10,6 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::facts::{Lack, Machine};
 use crate::control::socket::has_group;
+use crate::sinks::is_passing;
 
 /// Files that are written to their end, so that links are not followed.
 const APPENDED: [&str; 2] = ["query_log.json", "query_log.sqlite"];
@@ -50,7 +51,7 @@ fn unwritable(path: &Path, is_appended: bool) -> Option<String> {
             return Some(told("is a link, which is not followed; name the file itself"));
         }
         Ok(facts) if !facts.is_file() => return Some(told("is no regular file; name one")),
-        Ok(_) if !may(path, Access::WRITE_OK) => {
+        Ok(_) if refusal(path, Access::WRITE_OK).is_some() => {
             return Some(told("may not be written by this user"));
         }
         _ => {}
@@ -67,15 +68,17 @@ fn no_folder(folder: &Path) -> Option<String> {
         Err(error) => error.to_string(),
         Ok(facts) if !facts.is_dir() => "is no folder; write another one".to_owned(),
         Ok(_) => {
-            let error = accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
-            format!("is no folder to write to: {}", io::Error::from(error.err()?))
+            let error = refusal(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+            format!("is no folder to write to: {error}")
         }
     };
     Some(format!("cannot be written: {} {why}", folder.display()))
 }
 
-fn may(path: &Path, access: Access) -> bool {
-    accessat(CWD, path, access, AtFlags::EACCESS).is_ok()
+/// Why this user has no such access, unless that may pass: a file system that became read-only ends no service.
+fn refusal(path: &Path, access: Access) -> Option<io::Error> {
+    let refused = accessat(CWD, path, access, AtFlags::EACCESS).err().map(io::Error::from);
+    refused.filter(|error| !is_passing(error))
 }
 
 /// Sockets whose folder cannot be made: only the last part of the path may be missing.

@@ -5,7 +5,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,8 @@ use super::batch::Batch;
 use super::counters::LogCounters;
 use super::entry::Words;
 use super::sink::{Complaints, Sink};
+use crate::journal::is_in_place;
+use crate::sinks::is_passing;
 
 /// How often it looks whether the file is still in its place, and opens one again after an error.
 const LOOK: Duration = Duration::from_secs(1);
@@ -59,8 +60,11 @@ impl JsonLines {
             complaints: Complaints::default(),
             counters,
         };
-        this.open_file()?;
-        this.counters.up.store(1, Ordering::Relaxed);
+        match this.open_file() {
+            Ok(()) => this.counters.up.store(1, Ordering::Relaxed),
+            Err(error) if is_passing(&error) => this.fail(&error),
+            Err(error) => return Err(error),
+        }
         Ok(this)
     }
 
@@ -118,10 +122,7 @@ impl JsonLines {
 
     /// Whether the file with our name is another one than that which is open.
     fn was_moved(&self) -> bool {
-        let ours = self.file.as_ref().and_then(|file| file.metadata().ok());
-        let there = fs::symlink_metadata(&self.path).ok();
-        let identity = |facts: fs::Metadata| (facts.dev(), facts.ino());
-        ours.map(identity) != there.map(identity)
+        !self.file.as_ref().is_some_and(|file| is_in_place(file, &self.path))
     }
 }
 

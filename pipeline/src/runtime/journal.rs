@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::table::{Change, Table};
-use crate::journal::{JournalError, JournalKind, line_of};
-use crate::sinks::SinkCounters;
+use crate::journal::{JournalError, JournalKind, is_in_place, line_of};
+use crate::sinks::{SinkCounters, is_passing};
 
 /// The file of what is said of names.
 const KIND: JournalKind = JournalKind {
@@ -61,20 +61,29 @@ struct Progress {
 }
 
 impl Journal {
-    /// Writes the file anew with `table`, and appends to it from then on. `done` is called after each append.
+    /// Writes the file anew with `table`, and appends to it from then on. `done` is called after each append. A disk that refuses
+    /// is asked again with the next change.
     pub(super) fn start(
         path: &Path,
         table: &Table,
         done: impl Fn() + Send + 'static,
     ) -> Result<Self, JournalError> {
         let failed = |source| KIND.failed(path, source);
-        let (file, lines) = rewrite(path, table).map_err(failed)?;
-        let (appends, taken) = bounded(MAX_WAITING);
         let progress = Arc::<Progress>::default();
+        let (file, lines) = match rewrite(path, table) {
+            Ok((file, lines)) => (Some(file), lines),
+            Err(error) if is_passing(&error) => {
+                tracing::error!("cannot keep entries in {}: {error}", path.display());
+                progress.counters.count(0, false);
+                (None, 0)
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let (appends, taken) = bounded(MAX_WAITING);
         let mut writer = Writer {
             path: path.to_owned(),
             table: table.clone(),
-            file: Some(file),
+            file,
             lines,
             progress: Arc::clone(&progress),
         };
@@ -152,8 +161,10 @@ impl Writer {
         changes.iter().for_each(|change| drop(self.table.make(change)));
         let needed = self.table.entry_count() + self.table.record_count();
         let is_long = self.lines + changes.len() > 2 * needed + SLACK;
-        let Some(file) = self.file.as_mut().filter(|_| !is_long) else {
-            let (file, lines) = rewrite(&self.path, &self.table)?;
+        let path = &self.path;
+        let file = self.file.as_mut().filter(|file| !is_long && is_in_place(file, path));
+        let Some(file) = file else {
+            let (file, lines) = rewrite(path, &self.table)?;
             (self.file, self.lines) = (Some(file), lines);
             return Ok(());
         };

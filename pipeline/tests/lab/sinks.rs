@@ -24,11 +24,11 @@ snapshot = "/run/lab/small/cache"
 
 [control]
 socket = "/run/lab/pmdns.sock"
-entries = "/run/lab/small/entries"
+entries = "/run/lab/small/kept/entries"
 
 [clients]
 max_entries = 100
-journal = "/run/lab/small/clients"
+journal = "/run/lab/small/kept/clients"
 
 [query_log]
 dnstap = "/run/lab/dnstap.sock"
@@ -65,7 +65,7 @@ fn a_log_that_cannot_be_written_ends_nothing() {
             ("json", File::options().write(true).open("/dev/full").unwrap().into()),
             ("journal", closed.into()),
         ];
-        fs::create_dir(path("small")).unwrap();
+        fs::create_dir_all(path("small/kept")).unwrap();
         for (format, output) in outputs {
             let pmdns = Pmdns::start_logging_to(&files(nsd::PORT), format, Stdio::from(output));
             assert_eq!(dig(TAP_V4, "n1.bulk.test A").status, "NOERROR", "{format}");
@@ -89,7 +89,7 @@ fn a_log_that_cannot_be_written_ends_nothing() {
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn a_full_disk_a_reader_that_leaves_and_a_read_only_folder_end_nothing() {
     isolated("sinks::a_full_disk_a_reader_that_leaves_and_a_read_only_folder_end_nothing", || {
-        sh("mkdir /run/lab/small && mount -t tmpfs -o size=1m small /run/lab/small");
+        small_disk();
         let _nsd = nsd::start();
         let _dnstap = reader_that_leaves();
         let pmdns = Pmdns::start_on_tap_alone(&files(nsd::PORT));
@@ -98,6 +98,94 @@ fn a_full_disk_a_reader_that_leaves_and_a_read_only_folder_end_nothing() {
         clients_that_leave(&pmdns);
         assert!(number(&pmdns, "/query_log/1/failures") > 0, "the reader of dnstap always leaves");
         read_only(pmdns);
+    });
+}
+
+/// A file system of 1 MiB for all files.
+fn small_disk() {
+    sh("mkdir /run/lab/small && mount -t tmpfs -o size=1m small /run/lab/small");
+    sh("mkdir /run/lab/small/kept");
+}
+
+fn fill() {
+    sh("cat /dev/zero > /run/lab/small/fill 2>/dev/null || true");
+}
+
+/// Whether the next change is kept.
+fn is_kept(number: usize) -> bool {
+    let (is_done, said) = order(&format!("block n{number}.kept.example"));
+    assert!(is_done || said.contains("is not kept: the disk refuses"), "{said}");
+    let (is_client_done, said) = order(&format!("client set 192.0.2.{number} default"));
+    assert!(is_client_done == is_done, "{said}");
+    is_done
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_start_on_a_full_or_a_read_only_disk_serves() {
+    isolated("sinks::a_start_on_a_full_or_a_read_only_disk_serves", || {
+        small_disk();
+        let _nsd = nsd::start();
+        let start = || Pmdns::start_on_tap_alone(&files(nsd::PORT));
+        let pmdns = start();
+        assert!(is_kept(1));
+        pmdns.stop();
+        fill();
+        sh("ip link delete pm0 2>/dev/null || true");
+        let pmdns = start();
+        serves_without_sinks(&pmdns, 2);
+        sh("rm /run/lab/small/fill");
+        serves_with_sinks(&pmdns, 3);
+        pmdns.stop();
+        sh("mount --bind /run/lab/small /run/lab/small && mount -o remount,bind,ro /run/lab/small");
+        sh("ip link delete pm0 2>/dev/null || true");
+        let pmdns = start();
+        serves_without_sinks(&pmdns, 4);
+        sh("mount -o remount,bind,rw /run/lab/small");
+        serves_with_sinks(&pmdns, 5);
+
+        // What is appended to a file whose folder is gone would be lost.
+        sh("rm -r /run/lab/small/kept");
+        assert!(!is_kept(6));
+        sh("mkdir /run/lab/small/kept");
+        assert!(is_kept(7));
+        let kept = fs::read_to_string("/run/lab/small/kept/entries").unwrap();
+        assert!((1..8).all(|number| kept.contains(&format!("n{number}.kept."))), "{kept}");
+
+        // No file may grow any more (SIGXFSZ).
+        let lost = number(&pmdns, "/query_log/2/lost");
+        sh(&format!("prlimit --fsize=1: --pid {}", pmdns.id()));
+        wait_until("JSON lines are lost", || {
+            dig(TAP_V4, "n1.bulk.test A");
+            number(&pmdns, "/query_log/2/lost") > lost
+        });
+        assert!(!is_kept(8));
+        // What it prints at its end is in a file, too.
+        sh(&format!("prlimit --fsize=unlimited: --pid {}", pmdns.id()));
+        pmdns.stop();
+    });
+}
+
+/// It has read what was kept, answers, and tells what it cannot write.
+fn serves_without_sinks(pmdns: &Pmdns, next: usize) {
+    assert_eq!(dig(TAP_V4, "n1.kept.example A").status, "NXDOMAIN");
+    assert_eq!(dig(TAP_V4, "n1.bulk.test A").status, "NOERROR");
+    assert_eq!(number(pmdns, "/sinks/1/failing"), 1, "entries");
+    assert!(number(pmdns, "/clients/failures") > 0);
+    wait_until("rows are lost", || {
+        dig(TAP_V4, "n1.bulk.test A");
+        number(pmdns, "/query_log/3/lost") > 0
+    });
+    assert!(number(pmdns, "/query_log/3/failures") > 0);
+    assert!(!is_kept(next));
+}
+
+fn serves_with_sinks(pmdns: &Pmdns, next: usize) {
+    assert!(is_kept(next));
+    assert_eq!(number(pmdns, "/sinks/1/failing"), 0);
+    wait_until("the logs are written", || {
+        dig(TAP_V4, "n1.bulk.test A");
+        number(pmdns, "/query_log/2/up") == 1 && number(pmdns, "/query_log/3/up") == 1
     });
 }
 
@@ -115,7 +203,7 @@ fn until_refused(order_of: impl Fn(usize) -> String) {
 }
 
 fn full_disk(pmdns: &Pmdns) {
-    sh("cat /dev/zero > /run/lab/small/fill 2>/dev/null || true");
+    fill();
     until_refused(|number| format!("block n{number}.after.example"));
     until_refused(|number| format!("client set 192.0.2.{number} default"));
     let asking = thread::spawn(|| (0..20).for_each(|_| drop(dig(TAP_V4, "n1.bulk.test A"))));
@@ -144,7 +232,7 @@ fn full_disk(pmdns: &Pmdns) {
         dig(TAP_V4, "n1.bulk.test A");
         number(pmdns, "/query_log/2/up") == 1 && number(pmdns, "/query_log/3/up") == 1
     });
-    let kept = fs::read_to_string("/run/lab/small/entries").unwrap();
+    let kept = fs::read_to_string("/run/lab/small/kept/entries").unwrap();
     assert!(kept.contains("n1.after.example") && kept.contains("again.example"), "{kept}");
     let lines = pmdns.log().matches("query log: cannot write").count();
     assert!((1..=4).contains(&lines), "{lines} lines: {}", pmdns.log());

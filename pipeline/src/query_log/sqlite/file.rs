@@ -10,8 +10,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pmdns_config::files::{folder_of, open_regular, open_to_append};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::process::geteuid;
+
+use crate::sinks::is_passing;
 
 /// Queries are nobody's business but the operator's.
 const MODE: u32 = 0o640;
@@ -29,6 +31,19 @@ pub enum OpenError {
     /// SQLite.
     #[error(transparent)]
     Database(#[from] rusqlite::Error),
+}
+
+impl OpenError {
+    /// Whether the disk refuses, which may end.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::File(error) => is_passing(error),
+            Self::Database(error) => matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly)
+            ),
+        }
+    }
 }
 
 /// Opens the database for writing; there need not be one.

@@ -67,18 +67,25 @@ impl Database {
         words: Words,
         counters: Arc<LogCounters>,
     ) -> Result<Self> {
-        let connection = open(path)?;
-        counters.up.store(1, Ordering::Relaxed);
-        Ok(Self {
+        let mut this = Self {
             path: path.to_owned(),
             keeps_us: u64::from(log.sqlite_days) * 86_400_000_000,
             keeps_rows: log.sqlite_rows,
             words,
-            connection: Some(connection),
+            connection: None,
             next_look: Instant::now(),
             complaints: Complaints::default(),
             counters,
-        })
+        };
+        match open(path) {
+            Ok(connection) => {
+                this.connection = Some(connection);
+                this.counters.up.store(1, Ordering::Relaxed);
+            }
+            Err(error) if error.is_passing() => this.fail(&error),
+            Err(error) => return Err(error),
+        }
+        Ok(this)
     }
 
     fn insert(&mut self, batch: &Batch) -> Result<u64> {
