@@ -60,8 +60,8 @@ impl SinkReport {
     }
 }
 
-/// Whether the surroundings refuse a file that is right: a full disk, a quota, a bound on sizes, a file system that became read-only
-/// or broke. That may end, so it ends nothing here.
+/// Whether the surroundings refuse a file that is right: a full disk, a quota, a bound on sizes, a file system that broke or
+/// became read-only. That may end, so it ends nothing here.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     matches!(error.kind(), FileTooLarge | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
