@@ -20,6 +20,7 @@ mod ruleset;
 mod runtime;
 mod sources;
 mod zone;
+mod zone_files;
 
 use std::sync::Arc;
 

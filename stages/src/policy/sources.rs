@@ -1,16 +1,12 @@
 //! The sources of local names, and the views in which each holds.
 
-use std::collections::HashSet;
-
 use pmdns_config::files::read_zone;
 use pmdns_config::{Config, LocalRecord, ViewSet};
 
 use super::builtin::{ipv4only_arpa, pointers, resolver_arpa, special_use};
 use super::dns64::Dns64;
 use super::ruleset::RulesetError;
-use super::zone::text;
-use crate::wire::dns::rtype;
-use crate::wire::name::suffixes;
+use super::zone_files::{ReadZone, each_for_its_own_zone, endless_aliases};
 
 /// The sources, read.
 pub(super) struct LocalSources {
@@ -26,15 +22,19 @@ impl LocalSources {
         let local = config.local.iter();
         let mut records: Vec<_> =
             local.map(|one| (config.view_set(&one.views), one.record.clone())).collect();
-        let mut warnings = Vec::new();
+        let (mut zones, mut warnings) = (Vec::new(), Vec::new());
         for zone in &config.zones {
-            let views = config.view_set(&zone.views);
-            let mut read = read_zone(&zone.file, zone.origin.as_deref())?;
-            if let Some(warning) = leave_out_of_zone(&mut read) {
-                warnings.push(format!("{}: {warning}", zone.file.display()));
-            }
-            records.extend(read.into_iter().map(|record| (views, record)));
+            let mut read = ReadZone {
+                file: &zone.file,
+                views: config.view_set(&zone.views),
+                records: read_zone(&zone.file, zone.origin.as_deref())?,
+            };
+            read.leave_out_of_zone(&mut warnings);
+            read.leave_out_hidden(&mut warnings);
+            zones.push(read);
         }
+        records.extend(each_for_its_own_zone(zones));
+        warnings.extend(endless_aliases(&records));
         let mut forwarded = Vec::new();
         for forward in &config.forwards {
             let zone = forward.wire_zone().map_err(RulesetError::Forward)?;
@@ -78,21 +78,4 @@ impl LocalSources {
         }
         records
     }
-}
-
-/// Leaves out records that are neither at nor below a name with an SOA record, if the file has one: they are not of its zone.
-/// Says how many there were.
-fn leave_out_of_zone(records: &mut Vec<LocalRecord>) -> Option<String> {
-    let zones = records.iter().filter(|record| record.rtype == rtype::SOA);
-    let zones: HashSet<Box<[u8]>> = zones.map(|record| record.name.clone()).collect();
-    let is_outside = |record: &LocalRecord| {
-        !zones.is_empty() && !suffixes(&record.name).any(|above| zones.contains(above))
-    };
-    let first = text(&records.iter().find(|record| is_outside(record))?.name);
-    let all = records.len();
-    records.retain(|record| !is_outside(record));
-    let count = all - records.len();
-    Some(format!(
-        "{count} records are left out, because their names are outside the zone, the first is {first}"
-    ))
 }

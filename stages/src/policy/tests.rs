@@ -26,6 +26,7 @@ mod passed;
 mod rebinding;
 mod redirected;
 mod views;
+mod zone_files;
 mod zones;
 
 const ON: Step = Step::SLOW_PATH;

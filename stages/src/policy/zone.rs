@@ -225,7 +225,9 @@ impl<'r> LocalZone<'r> {
         let mut reply = Reply::empty();
         let mut name = owner.to_vec();
         let mut place = NameMatch::Owner(owner);
-        for _ in 0..=MAX_CNAMES {
+        let mut passed: Vec<Vec<u8>> = Vec::new();
+        while passed.len() <= MAX_CNAMES && !passed.contains(&name.to_ascii_lowercase()) {
+            passed.push(name.to_ascii_lowercase());
             let sets = match place {
                 NameMatch::Owner(owner) => self.sets(owner),
                 _ => &[],
@@ -247,7 +249,9 @@ impl<'r> LocalZone<'r> {
             }
             return reply.checked(owner, qtype);
         }
-        Err(LocalError::CnameChain { name: text(owner) })
+        // A circle, or a long way, which ends as it does for BIND.
+        reply.rcode = Rcode::SERVFAIL;
+        reply.checked(owner, qtype)
     }
 
     /// What queries for the types of an owner's own records are answered with. CNAME records are not followed.

@@ -180,14 +180,6 @@ fn a_wildcard_s_alias_is_followed_from_the_name_asked_for() {
 }
 
 #[test]
-fn a_circle_of_aliases_is_refused_at_load() {
-    let circle =
-        [record("a.", rtype::CNAME, &name_of("b.")), record("b.", rtype::CNAME, &name_of("a."))];
-    let error = Local::new(&circle, |_| false, &mut Entries::new(seed())).err();
-    assert_eq!(error, Some(LocalError::CnameChain { name: "a.".into() }));
-}
-
-#[test]
 fn names_below_a_dname_record_lead_on() {
     let local = local(&[
         soa("lan."),

@@ -106,18 +106,21 @@ fn a_cname_record_of_a_signed_zone_stands_beside_its_signature_and_both_are_answ
 
 #[test]
 fn chains_have_an_end() {
+    let told = |records: &[LocalRecord], name: &str| {
+        let reply = zone(records).answer(&name_of(name), 1).unwrap();
+        (reply.rcode, reply.answers)
+    };
     let circle = [alias("a.", "b."), alias("b.", "a.")];
-    let error = zone(&circle).answer(&name_of("a."), 1).err();
-    assert_eq!(error, Some(LocalError::CnameChain { name: "a.".into() }));
-    let itself = [alias("*.a.", "b.a.")];
-    assert!(zone(&itself).answer(&name_of("*.a."), 1).is_err(), "a wildcard that leads to itself");
+    assert_eq!(told(&circle, "a."), (Rcode::SERVFAIL, 2));
+    // A wildcard that leads to itself.
+    assert_eq!(told(&[alias("*.a.", "b.a.")], "*.a."), (Rcode::SERVFAIL, 2));
 
     let chain: Vec<_> = (0..=MAX_CNAMES)
         .map(|step| alias(&format!("n{step}."), &format!("n{}.", step + 1)))
         .collect();
-    let zone = zone(&chain);
-    assert!(zone.answer(&name_of("n0."), 1).is_err());
-    assert_eq!(zone.answer(&name_of("n1."), 1).unwrap().answers, MAX_CNAMES as u16);
+    let most = MAX_CNAMES as u16;
+    assert_eq!(told(&chain, "n0."), (Rcode::SERVFAIL, most + 1));
+    assert_eq!(told(&chain, "n1."), (Rcode::NOERROR, most));
 }
 
 #[test]
