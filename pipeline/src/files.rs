@@ -5,10 +5,13 @@ use std::path::Path;
 
 use pmdns::arguments::ImportFormat;
 use pmdns::clients::OpenClients;
+use pmdns::control::api::ApiListener;
 use pmdns::control::print;
 use pmdns::control::reload;
 use pmdns::doctor;
 use pmdns::machine::{FILES_TO_READ, Finding, Machine};
+use pmdns::query_log::OpenLog;
+use pmdns::runtime::Runtime;
 use pmdns::slowpath::Anchors;
 use pmdns_config::files::create_new;
 use pmdns_config::import::{self, Format, Import};
@@ -46,6 +49,10 @@ pub(super) fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
         }
         wrong.extend(OpenClients::read(settings).err().map(|error| at_key(&read, error)));
         wrong.extend(Anchors::load(&settings.dnssec).err().map(|error| at_key(&read, error)));
+        wrong.extend(ApiListener::check(settings).err().map(|error| at_key(&read, error)));
+        let entries = Runtime::check(settings.control.entries.as_deref()).err();
+        wrong.extend(entries.map(|error| at_key(&read, error)));
+        wrong.extend(OpenLog::check(settings).err().map(|error| at_key(&read, error)));
         match spki_pin(&settings.streams) {
             Ok(found) => pin = found,
             Err(error) => wrong.push(at_key(&read, error)),

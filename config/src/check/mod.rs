@@ -4,8 +4,10 @@ mod answers;
 mod anycast;
 mod api;
 mod dnssec;
+mod eal;
 mod groups;
 mod hitters;
+mod listeners;
 mod names;
 mod ports;
 mod query_log;
@@ -35,24 +37,14 @@ use crate::limits::{
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
 use crate::problem::Problem;
-use crate::settings::{Acl, Cache, Config, Control, Eal, Frames, Placement, Prefetch, RateLimit};
-
-/// DPDK would take them for one, and print its manual.
-const SEVERAL_ARGUMENTS: &str = "has several arguments in one text; write each as a \
-    text of its own, as in [\"--no-huge\", \"-m\", \"256\"]";
-/// Such a process has no memory and no devices of its own.
-const SECONDARY_PROCESS: &str =
-    "asks for a secondary process of DPDK, which serves nothing by itself; leave --proc-type out";
-/// DPDK takes one or the other.
-const NO_HUGE_IN_MEMORY: &str = "has --no-huge and --in-memory, which DPDK refuses together; \
-    without hugepages write --no-shconf instead of --in-memory";
+use crate::settings::{Acl, Cache, Config, Control, Frames, Placement, Prefetch, RateLimit};
 
 /// Notes the rules of some tables that are broken.
 type Rules = fn(&Config, &mut Mistakes);
 
 /// The rules, table by table, with the tables they look at.
-const RULES: [(&[&str], Rules); 35] = [
-    (&["eal"], |config, found| eal(&config.eal, found)),
+const RULES: [(&[&str], Rules); 36] = [
+    (&["eal"], |config, found| eal::check(&config.eal, found)),
     (&["port"], |config, found| ports::check(&config.ports, found)),
     (&["port"], |config, found| query_sources::check(&config.ports, found)),
     (&["port"], |config, found| taps::check_ports(&config.ports, found)),
@@ -98,6 +90,7 @@ const RULES: [(&[&str], Rules); 35] = [
     (&["redirect"], |config, found| synthesis::check_redirects(&config.redirects, found)),
     (&["rebinding"], |config, found| synthesis::check_rebindings(&config.rebindings, found)),
     (&["streams"], streams::check),
+    (&["streams", "metrics", "api", "transfer"], listeners::check),
     (&["api", "token", "control"], api::check),
     (&["query_log"], |config, found| query_log::check(&config.query_log, found)),
     (&["hitters"], |config, found| hitters::check(&config.hitters, found)),
@@ -114,33 +107,6 @@ pub(crate) fn check(config: &Config, damaged: &BTreeSet<String>) -> Vec<Mistake>
         }
     }
     found.0
-}
-
-fn eal(eal: &Eal, found: &mut Mistakes) {
-    for (index, argument) in eal.args.iter().enumerate() {
-        let key = || format!("eal.args[{index}]");
-        if argument.is_empty() {
-            found.note(broken(key(), Problem::Empty("an argument, or leave the entry out")));
-        }
-        if argument.contains('\0') {
-            found.note(broken(key(), Problem::ZeroByte));
-        }
-        if argument.contains(" -") {
-            found.note(broken(key(), Problem::Dpdk(SEVERAL_ARGUMENTS.to_owned())));
-        }
-        let value = argument.strip_prefix("--proc-type").map(|rest| rest.trim_start_matches('='));
-        let value = match value {
-            Some("") => eal.args.get(index + 1).map(String::as_str),
-            value => value,
-        };
-        if value == Some("secondary") {
-            found.note(broken(key(), Problem::Dpdk(SECONDARY_PROCESS.to_owned())));
-        }
-    }
-    let has = |name: &str| eal.args.iter().any(|argument| argument == name);
-    if has("--no-huge") && has("--in-memory") {
-        found.note(broken("eal.args", Problem::Dpdk(NO_HUGE_IN_MEMORY.to_owned())));
-    }
 }
 
 fn placements(placements: &[Placement], found: &mut Mistakes) {

@@ -39,21 +39,6 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
             ));
         }
     }
-    // Three transports listen for TCP connections, and each needs its own port.
-    let over_tcp = listed.iter().filter(|(transport, _)| *transport != "quic");
-    let over_tcp = over_tcp.flat_map(|(transport, all)| {
-        all.iter()
-            .enumerate()
-            .map(move |(at, address)| (*address, format!("streams.{transport}[{at}]")))
-    });
-    let over_tcp: Vec<_> = over_tcp.collect();
-    for (index, (address, path)) in over_tcp.iter().enumerate() {
-        if let Some((_, other)) = over_tcp[..index].iter().find(|(earlier, _)| earlier == address) {
-            let fix = "each transport over TCP needs a port of its own";
-            let problem = Problem::Twice { value: address.to_string(), other: other.clone(), fix };
-            found.note(broken(path, problem));
-        }
-    }
     if let Some(index) = config.ports.iter().position(|port| port.name == PORT_NAME)
         && streams.are_configured()
     {

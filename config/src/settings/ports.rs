@@ -16,6 +16,26 @@ pub struct Eal {
     pub args: Vec<String>,
 }
 
+impl Eal {
+    /// The value of an option, behind it or in the next argument, with the place of the option.
+    pub fn option(&self, name: &str) -> Option<(usize, &str)> {
+        let mut args = self.args.iter().enumerate();
+        args.find_map(|(index, argument)| {
+            let rest = argument.strip_prefix(name)?;
+            match rest.strip_prefix('=') {
+                Some(value) => Some((index, value)),
+                None if rest.is_empty() => Some((index, self.args.get(index + 1)?)),
+                None => (!name.starts_with("--")).then_some((index, rest)),
+            }
+        })
+    }
+
+    /// The memory that it asks for, in MiB.
+    pub fn mebibytes(&self) -> Option<u64> {
+        self.option("-m")?.1.parse().ok()
+    }
+}
+
 impl Default for Eal {
     fn default() -> Self {
         Self { args: vec!["--no-pci".into()] }

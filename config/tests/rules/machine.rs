@@ -9,6 +9,15 @@ fn arguments_of_dpdk() {
     refuses(r#"["--no-huge"]"#, r#"["--no-huge", "--in-memory"]"#, "eal.args", &["--no-shconf"]);
     refuses(r#"["--no-huge"]"#, r#"["", "-m"]"#, "eal.args[0]", &["is empty"]);
     refuses(r#"["--no-huge"]"#, r#"["\u0000"]"#, "eal.args[0]", &["zero byte"]);
+    for (args, key, part) in [
+        (r#"["--no-huge", "--nosuch"]"#, "eal.args[1]", "no such option"),
+        (r#"["-q"]"#, "eal.args[0]", "no such option"),
+        (r#"["--iova-mode=xx"]"#, "eal.args[0]", "`pa` or `va`"),
+        (r#"["--file-prefix", "/a/b"]"#, "eal.args[0]", "a name without `/`"),
+        (r#"["--no-huge", "-m", "much"]"#, "eal.args[1]", "a number of MiB"),
+    ] {
+        refuses(r#"["--no-huge"]"#, args, key, &[part]);
+    }
     let several = &["several arguments in one text; write each"];
     refuses(r#"["--no-huge"]"#, r#"["--no-huge -m 256"]"#, "eal.args[0]", several);
     for secondary in [r#"["--proc-type=secondary"]"#, r#"["--proc-type", "secondary"]"#] {

@@ -411,6 +411,10 @@ fn streams_have_addresses_of_their_own_and_a_certificate_where_they_need_one() {
     let shared =
         "tcp = [\"192.0.2.53:853\"]\ntls = [\"192.0.2.53:853\"]\ncertificate = \"a\"\nkey = \"b\"";
     refuses(shared, "streams.tls[0]", &["`streams.tcp[0]`", "a port of its own"]);
+    let with_metrics = "tcp = [\"0.0.0.0:9153\"]";
+    refuses(with_metrics, "metrics.listen", &["`streams.tcp[0]`", "a port of its own"]);
+    let with_api = "[api]\nlisten = \"127.0.0.1:9153\"";
+    refuses(with_api, "api.listen", &["`metrics.listen`", "a port of its own"]);
     let bare = "quic = [\"192.0.2.53:853\"]\nkey = \"b\"";
     refuses(bare, "streams.certificate", &["is missing", "the path of a PEM file"]);
     let empty = "tls = [\"192.0.2.53:853\"]\ncertificate = \"\"\nkey = \"b\"";

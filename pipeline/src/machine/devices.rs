@@ -1,6 +1,6 @@
 //! Conditions of ports: devices, interfaces, huge pages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pmdns_config::{Config, Pages, PciAddress, Port, device_name};
 use pmdns_nics::TUN;
@@ -43,6 +43,63 @@ pub(super) fn present(machine: &Machine, config: &Config) -> Vec<Lack> {
         let is_missing = matches!(doubt, Doubt::Missing(_));
         Some(if is_missing { Lack::fatal(key, problem) } else { Lack::other(key, problem) })
     })
+}
+
+/// Drivers of virtual devices that are not installed, and what they are to read or make.
+pub(super) fn driver(machine: &Machine, config: &Config) -> Vec<Lack> {
+    of_ports(config, |key, port| {
+        let name = device_name(&port.device);
+        let driver = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        if driver.starts_with("net_") && !has_driver(machine, driver) {
+            let problem = format!(
+                "has the driver {driver}, which is not among those in {}; check its spelling (net_tap0, net_af_xdp0, \
+                 net_memif0, ...), or install it (`apt-get install dpdk`)",
+                driver_folder()?.display()
+            );
+            return Some(Lack::fatal(key, problem));
+        }
+        let file = option(&port.device, "rx_pcap").map(Path::new);
+        if let Some(file) = file.filter(|file| driver == "net_pcap" && !file.exists()) {
+            let problem = format!("reads {}, which is not there; name a capture", file.display());
+            return Some(Lack::fatal(key, problem));
+        }
+        let interface = option(&port.device, "iface").filter(|_| driver == "net_tap")?;
+        // sysfs may be that of another network namespace.
+        let facts = machine.root.join("sys/class/net").join(interface);
+        let is_other = device::has_interface(&machine.root, interface)?
+            && facts.exists()
+            && !facts.join("tun_flags").exists();
+        let problem = format!(
+            "makes the interface `{interface}`, which is there and no TAP; write another name"
+        );
+        is_other.then(|| Lack::fatal(key, problem))
+    })
+}
+
+/// Whether the library of a driver is installed; also if that cannot be told.
+fn has_driver(machine: &Machine, driver: &str) -> bool {
+    // The library of some is called otherwise.
+    let library = match driver {
+        "net_virtio_user" => "net_virtio",
+        "net_bonding" => "net_bond",
+        other => other,
+    };
+    let folder = driver_folder()
+        .map(|folder| machine.root.join(folder.strip_prefix("/").unwrap_or(&folder)));
+    let Some(Ok(files)) = folder.map(|folder| folder.read_dir()) else { return true };
+    let start = format!("librte_{library}.so");
+    files.flatten().any(|file| file.file_name().to_string_lossy().starts_with(&start))
+}
+
+#[cfg(feature = "dpdk")]
+fn driver_folder() -> Option<PathBuf> {
+    Some(pmdns_nics::dpdk::driver_folder())
+}
+
+/// Without DPDK there are no drivers.
+#[cfg(not(feature = "dpdk"))]
+fn driver_folder() -> Option<PathBuf> {
+    None
 }
 
 /// Interfaces that are written where DPDK wants a driver or an address.
@@ -187,7 +244,7 @@ fn program_of_others(_: &str) -> Option<String> {
 }
 
 /// Sockets of devices: the folder in which one is made, or the socket to which one connects.
-pub(super) fn sockets(_: &Machine, config: &Config) -> Vec<Lack> {
+pub(super) fn sockets(machine: &Machine, config: &Config) -> Vec<Lack> {
     of_ports(config, |key, port| {
         let device = port.device.as_str();
         let is = |name: &str, value: &str| option(device, name) == Some(value);
@@ -196,12 +253,22 @@ pub(super) fn sockets(_: &Machine, config: &Config) -> Vec<Lack> {
             () if device.starts_with("net_virtio_user") => {
                 (option(device, "path"), !is("server", "1"))
             }
-            // Unless it is told otherwise, its socket is abstract (unix(7)) and in no folder.
-            () if device.starts_with("net_memif") && is("socket-abstract", "no") => {
-                (option(device, "socket"), false)
+            () if device.starts_with("net_memif") => {
+                (option(device, "socket"), !is("role", "server"))
             }
             () => return None,
         };
+        // Unless it is told otherwise, the socket of a memif is abstract (unix(7)) and in no folder.
+        if device.starts_with("net_memif") && !is("socket-abstract", "no") {
+            let path = path.filter(|_| connects)?;
+            let listens = format!("@{path}");
+            let sockets = machine.text("proc/net/unix");
+            let is_there = sockets.lines().any(|line| line.ends_with(&listens));
+            let problem = format!(
+                "connects to the abstract socket {path}, at which nobody listens; start the server of the memif first"
+            );
+            return (!sockets.is_empty() && !is_there).then(|| Lack::fatal(key, problem));
+        }
         let path = Path::new(path.filter(|path| path.starts_with('/'))?);
         let folder = path.parent().unwrap_or(path);
         let problem = if !folder.is_dir() {

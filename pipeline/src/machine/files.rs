@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use pmdns_config::files::{folder_of, open_regular};
@@ -81,9 +82,14 @@ fn refusal(path: &Path, access: Access) -> Option<io::Error> {
     refused.filter(|error| !is_passing(error))
 }
 
-/// Sockets whose folder cannot be made: only the last part of the path may be missing.
+/// Sockets in whose place is something else, or whose folder cannot be made: only the last part of the path may be missing.
 pub(super) fn sockets(_: &Machine, config: &Config) -> Vec<Lack> {
     let lacks = paths(config, PathUse::Socket).filter_map(|NamedPath { key, path, .. }| {
+        if fs::symlink_metadata(path).is_ok_and(|there| !there.file_type().is_socket()) {
+            let problem =
+                format!("is {}, which is there and no socket; write another path", path.display());
+            return Some(Lack::fatal(key, problem));
+        }
         let folder = folder_of(path);
         if folder.is_dir() {
             return None;

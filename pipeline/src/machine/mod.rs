@@ -31,6 +31,9 @@ pub struct Finding {
     pub exit_code: u8,
 }
 
+/// Bytes of memory that a frame takes at least: its room, and DPDK's head of it.
+const FRAME_BYTES: u64 = 2304;
+
 /// What a machine must have for a configuration. `pmdns check` reports what is missing, `pmdns run` refuses to start without it.
 pub struct Condition {
     /// In a word or two.
@@ -44,9 +47,10 @@ pub struct Condition {
 pub const FILES_TO_READ: &str = "files that are read";
 
 /// Every condition, in the order of the tables. There is no other list: `check`, `run` and `doctor` ask this one.
-pub const CONDITIONS: [Condition; 15] = [
+pub const CONDITIONS: [Condition; 16] = [
     Condition { name: "huge pages", exit_code: 3, find: devices::huge_pages },
     Condition { name: "device", exit_code: 4, find: devices::present },
+    Condition { name: "driver", exit_code: 4, find: devices::driver },
     Condition { name: "interface as device", exit_code: 4, find: devices::interface_for_device },
     Condition { name: "TUN", exit_code: 4, find: devices::tun },
     Condition { name: "XDP queues", exit_code: 4, find: devices::xdp_queues },
@@ -103,11 +107,29 @@ fn cores(machine: &Machine, config: &Config) -> Vec<Lack> {
 }
 
 fn cache(machine: &Machine, config: &Config) -> Vec<Lack> {
-    let size = config.cache.size;
-    let Some(memory) = machine.memory.filter(|memory| size.0 > *memory) else { return Vec::new() };
+    let Some(memory) = machine.memory else { return Vec::new() };
     let there = ByteSize(memory >> 20 << 20);
-    let problem = format!("is {size}, but this machine has {there} of memory; write less");
-    vec![Lack::fatal("cache.size", problem)]
+    let mut found = Vec::new();
+    let size = config.cache.size;
+    if size.0 > memory {
+        let problem = format!("is {size}, but this machine has {there} of memory; write less");
+        found.push(Lack::fatal("cache.size", problem));
+    }
+    let asked = config.eal.mebibytes();
+    if let Some(asked) = asked.filter(|asked| asked.saturating_mul(1 << 20) > memory as u64) {
+        let problem = format!(
+            "asks for {asked} MiB (-m), but this machine has {there} of memory; write less"
+        );
+        found.push(Lack::fatal("eal.args", problem));
+    }
+    // What a frame takes at least, as DPDK is told.
+    let frames = (u64::from(config.frames.count) * FRAME_BYTES) >> 20;
+    if let Some(asked) = asked.filter(|asked| frames > *asked) {
+        let problem =
+            format!("needs {frames} MiB, but eal.args has `-m {asked}`; raise that, or write less");
+        found.push(Lack::fatal("frames.count", problem));
+    }
+    found
 }
 
 /// Query sources that the kernel answers for as well: it would refuse our replies in its own name.
@@ -134,8 +156,11 @@ fn addresses(_: &Machine, config: &Config) -> Vec<Lack> {
     if is_running(config) {
         return Vec::new();
     }
-    let listens =
-        [("metrics.listen", config.metrics.listen), ("transfer.listen", config.transfer.listen)];
+    let listens = [
+        ("metrics.listen", config.metrics.listen),
+        ("api.listen", config.api.listen),
+        ("transfer.listen", config.transfer.listen),
+    ];
     let taken =
         listens.into_iter().filter_map(|(key, listen)| Some(Lack::fatal(key, taken(listen?)?)));
     taken.collect()

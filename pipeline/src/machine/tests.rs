@@ -124,7 +124,7 @@ fn d10_an_interface_that_is_not_there_is_found() {
 type Break = fn(&mut Config, &Machine);
 
 /// For each condition, by name, what breaks it and what is said.
-const BROKEN: [(&str, Break, &str); 26] = [
+const BROKEN: [(&str, Break, &str); 34] = [
     (
         "huge pages",
         |config, _| config.eal.args.clear(),
@@ -147,6 +147,19 @@ const BROKEN: [(&str, Break, &str); 26] = [
         "device",
         |config, _| device(config, "net_af_xdp0,iface=nope"),
         "port[0].device cannot serve as port p0: there is no interface",
+    ),
+    (
+        "driver",
+        |config, _| device(config, "net_pcap0,rx_pcap=/nowhere/at.pcap,tx_pcap=/tmp/out.pcap"),
+        "port[0].device reads /nowhere/at.pcap, which is not there",
+    ),
+    (
+        "driver",
+        |config, machine| {
+            write(machine, "dev/net/tun", "");
+            device(config, "net_tap0,iface=eth0");
+        },
+        "port[0].device makes the interface `eth0`, which is there and no TAP",
     ),
     (
         "interface as device",
@@ -182,6 +195,18 @@ const BROKEN: [(&str, Break, &str); 26] = [
     ),
     (
         "socket of a device",
+        |config, machine| {
+            write(
+                machine,
+                "proc/net/unix",
+                "0: 00000002 00000000 00010000 0001 01 1 @/run/a.sock\n",
+            );
+            device(config, "net_memif0,role=client,socket=/run/b.sock");
+        },
+        "port[0].device connects to the abstract socket /run/b.sock, at which nobody listens",
+    ),
+    (
+        "socket of a device",
         |config, _| device(config, "net_virtio_user0,path=/nosuch.sock"),
         "port[0].device connects to /nosuch.sock, which is not there",
     ),
@@ -194,6 +219,19 @@ const BROKEN: [(&str, Break, &str); 26] = [
         "memory",
         |config, _| config.cache.size = ByteSize(2 << 30),
         "cache.size is 2GiB, but this machine has 1GiB",
+    ),
+    (
+        "memory",
+        |config, _| config.eal.args.extend(["-m".to_owned(), "2048".to_owned()]),
+        "eal.args asks for 2048 MiB (-m), but this machine has 1GiB",
+    ),
+    (
+        "memory",
+        |config, _| {
+            config.eal.args.push("-m256".to_owned());
+            config.frames.count = 200_000;
+        },
+        "frames.count needs 439 MiB, but eal.args has `-m 256`",
     ),
     (
         "query sources",
@@ -255,6 +293,17 @@ const BROKEN: [(&str, Break, &str); 26] = [
         |config, _| config.cache.snapshot = Some("/nowhere/at/all".into()),
         "cache.snapshot cannot be written: /nowhere/at is not there",
     ),
+    (
+        "addresses",
+        |config, _| config.api.listen = "192.0.2.1:8053".parse().ok(),
+        "api.listen is 192.0.2.1:8053, which no interface",
+    ),
+    (
+        "sockets",
+        |config, machine| config.control.socket = machine.root.join("proc"),
+        "control.socket is ",
+    ),
+    ("sockets", |config, machine| config.api.socket = Some(pipe(machine)), "api.socket is "),
     (
         "sockets",
         |config, _| config.control.socket = "/nowhere/at/all.sock".into(),

@@ -65,6 +65,15 @@ impl Runtime {
         Ok(Self { table: Arc::new(table), journal, version, waiting: Vec::new() })
     }
 
+    /// Reads the file, and makes none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be used.
+    pub fn check(path: Option<&Path>) -> Result<(), JournalError> {
+        path.map(journal::read).transpose().map(drop)
+    }
+
     /// Counts changes: names of another version have to be made again.
     pub fn version(&self) -> u64 {
         self.version

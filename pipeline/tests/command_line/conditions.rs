@@ -48,6 +48,7 @@ fn d06_check_and_run_refuse_the_same_in_the_same_words() {
             "line 14: `zone[0].file` cannot be used: ",
         ),
         ("lo", String::new(), 4, "`port[0].device` is `lo`, which is an interface of the kernel"),
+        ("net_nosuch0", String::new(), 4, "`port[0].device` has the driver net_nosuch, which is"),
         (
             "net_vhost0,iface=/nowhere/at.sock",
             String::new(),

@@ -37,6 +37,19 @@ pub struct ApiListener {
 }
 
 impl ApiListener {
+    /// Reads the files that `config` names, and opens nothing.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub fn check(config: &Config) -> Result<(), ApiError> {
+        if config.api.is_configured() {
+            super::load(&config.tokens)?;
+            tls(&config.api)?;
+        }
+        Ok(())
+    }
+
     /// Opens what `config` names; `None`: it names nothing. Clients that connect wait until it is served.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, Permissions, symlink_metadata};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,8 @@ use crate::sinks::is_passing;
 
 /// Queries are nobody's business but the operator's.
 const MODE: u32 = 0o640;
+/// The beginning of a database (sqlite.org/fileformat.html, section 1.3).
+const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The rights of everybody.
 const OTHERS: u32 = 0o007;
 /// The ends of names of the files beside a database (sqlite.org/tempfiles.html).
@@ -56,6 +58,14 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, OpenError> {
         }
     }
     open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
+/// Whether the file is a database, or is to be one.
+pub(in crate::query_log) fn is_database(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read =
+        open_regular(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut begin));
+    read.is_err() || begin.is_empty() || begin == MAGIC
 }
 
 /// Opens the database for searches. Who may write it may also have put something else into it.

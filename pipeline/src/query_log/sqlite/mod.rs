@@ -19,6 +19,7 @@ use super::counters::LogCounters;
 use super::entry::Words;
 use super::sink::{Complaints, Sink};
 pub use file::OpenError;
+pub(in crate::query_log) use file::is_database;
 
 type Result<T> = std::result::Result<T, OpenError>;
 
