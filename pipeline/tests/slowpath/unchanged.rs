@@ -121,7 +121,7 @@ fn large(asked: &Asked) -> Message {
 }
 
 #[test]
-fn trap_02_validation_takes_as_many_records_as_the_cache() {
+fn with_validation_an_answer_has_as_many_records_as_without() {
     let stub = Stub::replying(|asked| large(asked).to_short_bytes());
     let (mut validating, mut plain) = (rig(&stub, Some("large")), rig(&stub, None));
     for count in [500, 600, MAX_RECORDS - 1] {

@@ -3,6 +3,8 @@
 //! So a forger of one reply, or the owner of one zone, has no say about other names. Neither our cache nor a client's
 //! can learn name servers, addresses or aliases that were not asked for (CVE-2025-40778).
 
+use arrayvec::ArrayVec;
+
 use super::entry::MAX_RECORDS;
 use super::key::Key;
 use crate::wire::be16;
@@ -26,7 +28,7 @@ pub enum Unusable {
     OtherQuestion,
     /// It is about what was asked, but no record in it is: the upstream has no answer, or contradicts itself.
     NoAnswer,
-    /// Its aliases lead on for longer than they are followed. Without their end a client would take them for a denial.
+    /// Its aliases lead on for longer than they are followed, or in a circle. Without their end a client would take them for a denial.
     TooManyAliases,
 }
 
@@ -213,11 +215,12 @@ struct Chain<'l, 'm, 'k> {
 
 impl Chain<'_, '_, '_> {
     /// Goes from alias to alias, in any order in which they stand, until the records that were asked for are there. A
-    /// circle ends where it meets itself.
+    /// circle has no end, as a chain that is too long has none.
     fn follow(&mut self) -> Result<End, Unusable> {
         let mut name: WholeName = self.key.name.iter().copied().collect();
         name.make_ascii_lowercase();
         let qtype = self.key.qtype;
+        let mut passed: ArrayVec<WholeName, MAX_ALIASES> = ArrayVec::new();
         for _ in 0..MAX_ALIASES {
             if qtype != rtype::CNAME && self.take(&name, qtype, usize::MAX)? {
                 return Ok(End { name, is_answered: true });
@@ -226,7 +229,11 @@ impl Chain<'_, '_, '_> {
             if qtype == rtype::CNAME {
                 return Ok(End { name, is_answered: true });
             }
+            passed.push(name);
             name = target;
+            if passed.iter().any(|earlier| earlier.eq_ignore_ascii_case(&name)) {
+                return Err(Unusable::TooManyAliases);
+            }
         }
         // After the last alias that is followed there may be what it leads to.
         let is_answered = qtype != rtype::CNAME && self.take(&name, qtype, usize::MAX)?;
