@@ -28,7 +28,8 @@ pub enum Unusable {
     OtherQuestion,
     /// It is about what was asked, but no record in it is: the upstream has no answer, or contradicts itself.
     NoAnswer,
-    /// Its aliases lead on for longer than they are followed, or in a circle. Without their end a client would take them for a denial.
+    /// Its aliases lead on for longer than they are followed, or in a circle. Without their end a client would take them for a
+    /// denial.
     TooManyAliases,
 }
 

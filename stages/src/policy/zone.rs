@@ -287,7 +287,7 @@ impl<'r> LocalZone<'r> {
         if place == NameMatch::Missing {
             reply.rcode = Rcode::NXDOMAIN;
         }
-        let Some(apex) = self.apex(name) else { return };
+        let Some(apex) = self.apex(name) else { return reply.deny_of_nobody(name) };
         let Some(soa) = self.sets(apex).iter().find(|set| set.rtype == rtype::SOA) else { return };
         let minimum = soa.data.first().and_then(|data| data.last_chunk::<MINIMUM>());
         let minimum = minimum.map_or(soa.ttl, |minimum| u32::from_be_bytes(*minimum));

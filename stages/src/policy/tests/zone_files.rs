@@ -75,3 +75,22 @@ fn what_bind_takes_is_no_reason_to_refuse_a_configuration() {
     assert_eq!(told(&mut policy, "me.zone.example. A"), (Rcode::SERVFAIL, vec![]));
     assert_eq!(told(&mut policy, "x.e.zone.example. A"), (Rcode::NOERROR, vec![8]));
 }
+
+#[test]
+fn a_denial_behind_a_local_alias_says_how_long_it_holds() {
+    let mut config = bare();
+    let record = |name: &str, rtype, data: Vec<u8>| LocalRecord {
+        name: name_of(name).into(),
+        rtype,
+        ttl: 300,
+        data: data.into(),
+    };
+    let alone = |record| Local { record, views: Vec::new() };
+    config.local = vec![
+        alone(record("alias.test.", 5, name_of("host.test.").to_vec())),
+        alone(record("host.test.", 1, vec![192, 0, 2, 1])),
+    ];
+    let mut policy = policy(&config);
+    assert_eq!(local(&mut policy, "alias.test. A"), Some((Rcode::NOERROR, [2, 0, 0])));
+    assert_eq!(local(&mut policy, "alias.test. AAAA"), Some((Rcode::NOERROR, [1, 1, 0])));
+}

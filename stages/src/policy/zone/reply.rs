@@ -83,12 +83,17 @@ impl Reply {
     /// That a name does not exist, or has no such records, and for how many seconds that holds. No zone of anybody says so, so the
     /// SOA record (RFC 2308 section 5) is that of the name that is asked for.
     pub(crate) fn denial(rcode: Rcode) -> Self {
-        let timers = DENIAL_TIMERS.map(u32::to_be_bytes).concat();
-        let data = [&QUESTION[..], NOBODY, &timers[..]].concat();
         let mut reply = Self { rcode, ..Self::empty() };
-        let soa = RecordSet { rtype: rtype::SOA, ttl: DENIAL_TTL, data: vec![&data[..]] };
-        reply.authorities = reply.put(&QUESTION, &soa);
+        reply.deny_of_nobody(&QUESTION);
         reply
+    }
+
+    /// Adds the SOA record of a denial of this name, which no zone makes.
+    pub(super) fn deny_of_nobody(&mut self, name: &[u8]) {
+        let timers = DENIAL_TIMERS.map(u32::to_be_bytes).concat();
+        let data = [name, NOBODY, &timers[..]].concat();
+        let soa = RecordSet { rtype: rtype::SOA, ttl: DENIAL_TTL, data: vec![&data[..]] };
+        self.authorities += self.put(name, &soa);
     }
 
     /// Adds records of this owner, and says how many.
