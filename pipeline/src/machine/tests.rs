@@ -159,7 +159,7 @@ const BROKEN: [(&str, Break, &str); 34] = [
             write(machine, "dev/net/tun", "");
             device(config, "net_tap0,iface=eth0");
         },
-        "port[0].device makes the interface `eth0`, which is there and no TAP",
+        "port[0].device makes the interface `eth0` of port",
     ),
     (
         "interface as device",
