@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use pmdns_config::{Config, Problem};
 use pmdns_stages::acl::{Acl, Dropped};
+use pmdns_stages::cache::Head;
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::policy::{Digest, Ruleset, RulesetError, RuntimeNames};
 use pmdns_stages::ratelimit::Limiter;
@@ -253,10 +254,11 @@ impl RulesPublisher {
         let generation = self.next.generation;
         let rules = Arc::new(read.with_runtime(generation, self.runtime.clone()));
         self.names.set_rules(&rules);
-        // Generations repeat after 65,535 reloads. No packet is under way for so long: a reload ends when every thread
+        // Generations repeat after 65,534 reloads. No packet is under way for so long: a reload ends when every thread
         // has taken part. No answer in the cache keeps such an old mark: the slow path judges all of them after a
         // change of rules.
-        self.next.generation = self.next.generation.checked_add(1).unwrap_or(Self::FIRST);
+        let next = self.next.generation.checked_add(1);
+        self.next.generation = next.filter(|next| *next != Head::BY_VIEW).unwrap_or(Self::FIRST);
         for (lender, clients) in self.workers.iter_mut().zip(clients) {
             lender.lend(LineRules { clients, names: Some(NameRules::new(&rules)) });
         }

@@ -79,10 +79,7 @@ impl Lookup {
                 Self::CONTINUE
             }
             None if rcode == Head::SILENT => Step::drop(Reason::Blocked),
-            None => {
-                self.rules.redirect(packet, &self.cache.view(found));
-                Step::ANSWER
-            }
+            None => self.rules.instead(packet, &self.cache.view(found)).unwrap_or(Step::ANSWER),
             Some(Step::SLOW_PATH) => Self::CONTINUE,
             Some(step) if step == Step::ANSWER => Self::CONTINUE,
             Some(step) => step,

@@ -82,7 +82,13 @@ impl Lookups {
             .is_some_and(|(head, _)| head.passed == ruleset.generation() && !who.is(Who::RULED));
         let usable =
             fresh.filter(|(head, _)| !(head.flags & Head::REWRITTEN != 0 && exempt.is_some()));
-        let explained = ruleset.explain(key.name, key.qtype, &address, who);
+        let mut explained = ruleset.explain(key.name, key.qtype, &address, who);
+        if matches!(explained.outcome, RuleOutcome::Pass)
+            && let Some((_, entry)) = usable
+            && let Some(of_view) = ruleset.explain_shared(entry, who.view(), exempt)
+        {
+            explained = of_view;
+        }
         let mut report = LookupReport {
             name: readable(key.name),
             record_type: type_name(key.qtype),

@@ -70,7 +70,8 @@ pub(super) fn driver(machine: &Machine, config: &Config) -> Vec<Lack> {
             && facts.exists()
             && !facts.join("tun_flags").exists();
         let problem = format!(
-            "makes the interface `{interface}` of port {}, but the kernel has one of that name, which is no TAP; write another name",
+            "makes the interface `{interface}` of port {}, but the kernel has one of that name, which is no TAP; write \
+             another name",
             port.name
         );
         is_other.then(|| Lack::fatal(key, problem))

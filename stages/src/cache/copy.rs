@@ -1,11 +1,33 @@
 //! Copies of entries, whose words can be changed.
 
+use arrayvec::ArrayVec;
+
 use super::EntryView;
 use super::entry::{Entry, Head, MAX_RECORDS, Words, ttl_offset};
 use super::key::{Key, NameBuffer};
 use crate::wire::dns::{HEADER_LEN, header};
 use crate::wire::name::{Seed, length, word};
 use crate::wire::{be32, put16, put32};
+
+/// The bytes of an answer to `key` as a message: a header that says how many records there are, the question, the records.
+fn message_bytes<'e>(key: Key<'e>, entry: &'e impl Words) -> impl Iterator<Item = u8> + 'e {
+    let head = Head::read(entry);
+    let mut start = [0; HEADER_LEN];
+    put16(&mut start, header::QDCOUNT, 1);
+    for (at, count) in (header::ANCOUNT..HEADER_LEN).step_by(2).zip(head.counts()) {
+        put16(&mut start, at, count);
+    }
+    let [qtype, qclass] = [key.qtype, key.qclass].map(u16::to_be_bytes);
+    let question = key.name.iter().copied().chain(qtype).chain(qclass);
+    let len = usize::from(head.body_len);
+    let body = entry.words(head.body_at, len.div_ceil(8)).flat_map(u64::to_le_bytes).take(len);
+    start.into_iter().chain(question).chain(body)
+}
+
+/// The first bytes of such a message, on the stack.
+pub fn message_start<const LEN: usize>(key: Key<'_>, entry: &impl Words) -> ArrayVec<u8, LEN> {
+    message_bytes(key, entry).take(LEN).collect()
+}
 
 impl Entry {
     /// A copy of an entry in the cache; `None` if it was overwritten meanwhile.
@@ -77,19 +99,9 @@ impl Entry {
 
     /// The same, as if it were about this name.
     pub fn message_about(&self, name: &[u8]) -> Vec<u8> {
-        let (head, mut buffer) = (self.head(), NameBuffer::default());
+        let mut buffer = NameBuffer::default();
         let key = Key { name, ..self.key(&mut buffer) };
-        let mut message = vec![0; HEADER_LEN];
-        put16(&mut message, header::QDCOUNT, 1);
-        for (at, count) in (header::ANCOUNT..HEADER_LEN).step_by(2).zip(head.counts()) {
-            put16(&mut message, at, count);
-        }
-        message.extend_from_slice(key.name);
-        message.extend_from_slice(&key.qtype.to_be_bytes());
-        message.extend_from_slice(&key.qclass.to_be_bytes());
-        message
-            .extend_from_slice(self.body().get(..usize::from(head.body_len)).unwrap_or_default());
-        message
+        message_bytes(key, &self.words()).collect()
     }
 
     /// The records' wire image, padded to whole words.

@@ -139,7 +139,7 @@ pub struct Head {
     /// ANCOUNT, NSCOUNT and ARCOUNT, without OPT, as one number of 48 bits.
     pub counts: u64,
     /// The generation of the ruleset that has nothing to say about the question; 0: it is not known of any but one
-    /// without rules.
+    /// without rules. Or [`Head::BY_VIEW`].
     pub passed: u16,
     /// Word of the entry where the body starts.
     pub body_at: usize,
@@ -163,6 +163,8 @@ impl Head {
     /// Of a negative answer: nobody who does not see our queries can have forged it. It came over a connection or with a
     /// DNS cookie, or its signatures are right.
     pub const FIRM: u8 = 128;
+    /// In the place of a generation: rules of the views that share the answer differ about names that it leads to.
+    pub const BY_VIEW: u16 = u16::MAX;
     /// The rcode of an answer that is not to be given: the query is dropped.
     pub const SILENT: Rcode = Rcode(u8::MAX);
 

@@ -89,8 +89,10 @@ impl Encode {
 
     /// Answers with an entry that need not be in the cache.
     pub fn answer_with(&self, packet: &mut Packet, entry: &Entry, context: &Context) -> Step {
-        if self.rules.redirect(packet, &entry.words()) {
-            return self.answer_other(packet, context);
+        match self.rules.instead(packet, &entry.words()) {
+            None => {}
+            Some(Step::ANSWER) => return self.answer_other(packet, context),
+            Some(step) => return step,
         }
         let offsets = Offsets::of(packet.layout);
         let mut buffer = Buffer::default();
@@ -102,11 +104,13 @@ impl Encode {
         }
     }
 
-    /// Redirects a packet that lookup has not sent, if it is to be answered with a denial of the cache.
-    pub fn redirect(&self, packet: &mut Packet) {
-        if let Answer::Cached(found) = packet.answer {
-            self.rules.redirect(packet, &self.cache.view(found));
-        }
+    /// Answers a packet that lookup has not sent, from the cache or by rules.
+    pub fn answer_found(&mut self, packet: &mut Packet, context: &Context) -> Step {
+        let instead = match packet.answer {
+            Answer::Cached(found) => self.rules.instead(packet, &self.cache.view(found)),
+            _ => None,
+        };
+        instead.filter(|step| *step != Step::ANSWER).unwrap_or_else(|| self.act(packet, context))
     }
 
     /// Answers as the packet says.

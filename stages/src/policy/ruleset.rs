@@ -7,6 +7,7 @@
 //! it is judged again there. An answer is a place in the ruleset of one generation, and is looked up in no other.
 
 mod answers;
+mod by_view;
 mod error;
 mod explain;
 mod load;
@@ -126,7 +127,11 @@ impl Ruleset {
     /// the slow path finds.
     pub fn judge(&self, packet: &mut Packet) -> Option<Step> {
         let client = packet.layout.client(packet.frame.bytes());
-        let (decision, why) = self.verdict_on(packet.query(), client);
+        self.carry_out(self.verdict_on(packet.query(), client), packet)
+    }
+
+    /// Where a packet goes by a decision, and with which answer. `None`: the rules let it pass.
+    fn carry_out(&self, (decision, why): Verdict, packet: &mut Packet) -> Option<Step> {
         packet.answer = match decision {
             RuleDecision::Pass => return None,
             // It has come over a stream, as the rule wants it.

@@ -109,6 +109,10 @@ impl Answers {
         match self.put_together(question, made) {
             // A rule has taken the addresses away.
             None if is_changed => Some(ipv4.denied_as(key, question.hash(), head.rcode, 0)),
+            Some(mut made) if head.passed == Head::BY_VIEW => {
+                made.set_passed(head.passed);
+                Some(made)
+            }
             made => made,
         }
     }

@@ -11,7 +11,7 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::layout::Layout;
-use pmdns_stages::{Answer, Context, Packet, Stage, Step, Tick};
+use pmdns_stages::{Answer, Context, Packet, Reason, Stage, Step, Tick};
 
 use crate::counters::{Counters, count};
 use crate::origin::Origin;
@@ -72,6 +72,8 @@ enum Fate {
     RingFull,
     /// It does not fit a frame.
     TooLong,
+    /// Rules of the client's view drop it.
+    Silenced,
 }
 
 impl Responder {
@@ -166,8 +168,7 @@ impl Responder {
     ) -> Fate {
         let Some(mut packet) = self.packet(miss, answer) else { return Fate::NoFrame };
         packet.extended_error = why;
-        self.encode.redirect(&mut packet);
-        let step = self.encode.act(&mut packet, context);
+        let step = self.encode.answer_found(&mut packet, context);
         self.hand_over(packet, step, origin, worker)
     }
 
@@ -185,11 +186,12 @@ impl Responder {
                 Err(_answered) => Fate::RingFull,
             },
             Step::SLOW_PATH => Fate::Evicted,
-            _ => {
+            step => {
                 if packet.layout.is_stream() {
                     self.tell_dropped(packet, worker);
                 }
-                Fate::TooLong
+                let is_by_rule = step == Step::drop(Reason::Blocked);
+                if is_by_rule { Fate::Silenced } else { Fate::TooLong }
             }
         }
     }
@@ -207,6 +209,7 @@ impl Responder {
             Fate::NoFrame => &self.counters.shed_no_frame,
             Fate::RingFull => &self.counters.shed_ring_full,
             Fate::TooLong | Fate::Evicted => &self.counters.shed_too_long,
+            Fate::Silenced => &self.counters.silenced,
         }
     }
 }

@@ -1,18 +1,13 @@
 //! Answers of upstreams under the rules: which of them pass, and how the others change.
 
-use arrayvec::ArrayVec;
-use pmdns_config::BlockAction;
-
-use super::{RuleDecision, Ruleset, policy_verdict};
+use super::by_view::{Judged, alias_names};
+use super::{RuleDecision, Ruleset};
 use crate::answer::LocalRef;
 use crate::cache::{Entry, Head, Key, NameBuffer};
 use crate::policy::filter::Candidates;
 use crate::policy::rebinding::Cleaned;
-use crate::policy::rpz::{Action, PolicyZone, WholeName, alias_targets};
-use crate::wire::dns::{Rcode, rtype};
-
-/// Aliases of one answer that are looked at.
-const MAX_ALIASES: usize = 16;
+use crate::policy::rpz::PolicyZone;
+use crate::wire::dns::Rcode;
 
 impl Ruleset {
     /// Whether every client that shares answers by `key` gets the same alias, so that what it leads to can be kept.
@@ -58,15 +53,15 @@ impl Ruleset {
     }
 
     /// An upstream's answer, as `entry` and as the message it was read from, or what rules have to say of what is
-    /// in it. The client that asked gets the same as clients that are answered from the cache. Policy zones hold
-    /// alike in all views of the key's scope.
+    /// in it. The client that asked gets the same as clients that are answered from the cache. If the rules of the views that
+    /// share it differ, it stays as it is, and each client is judged on its way out ([`Ruleset::instead`]).
     pub fn respond(&self, entry: Entry, key: Key<'_>, message: &[u8]) -> Entry {
         let mut candidates = Candidates::new();
         self.read.filter.find(key.name, &mut candidates);
         let mut entry = self.rewritten(entry, key, &candidates, message, u8::MAX);
         // Silence is no hit: lookup is to ask.
         let head = entry.head();
-        if head.rcode != Head::SILENT {
+        if head.rcode != Head::SILENT && head.passed != Head::BY_VIEW {
             entry.set_passed(self.passed_by(key, &head, &candidates));
         }
         entry
@@ -75,16 +70,25 @@ impl Ruleset {
     /// An answer as the rules about answers leave it. Zones from `end` on do not count.
     fn rewritten(
         &self,
-        entry: Entry,
+        mut entry: Entry,
         key: Key<'_>,
         candidates: &Candidates<'_>,
         message: &[u8],
         end: u8,
     ) -> Entry {
+        entry.set_passed(0);
         if !self.judges_answer(&entry.head()) {
             return entry;
         }
-        match self.verdict_on_answer(key, candidates, message, end) {
+        let names = alias_names(key, message);
+        let aliases = self.aliases(&names);
+        let judged = Judged { key, candidates, message, aliases: &aliases, end };
+        let Some(verdict) = self.verdict_in_scope(&judged) else {
+            let mut entry = self.cleaned(entry, key);
+            entry.set_passed(Head::BY_VIEW);
+            return entry;
+        };
+        match verdict {
             // No answer is judged by a zone that is not here.
             RuleDecision::Pass | RuleDecision::NotReady => self.cleaned(entry, key),
             RuleDecision::Truncated => self.cleaned(entry, key).only_over_streams(),
@@ -114,72 +118,6 @@ impl Ruleset {
             Some(denial) => entry.with_records_of(key, denial),
             None => entry.without_records(key, rcode, 0),
         }
-    }
-
-    /// The decision on an upstream's answer, by rules about the names that its aliases lead to, and about the
-    /// addresses and name servers in it. Zones from `end` on do not count, nor do lists then.
-    fn verdict_on_answer(
-        &self,
-        key: Key<'_>,
-        candidates: &Candidates<'_>,
-        message: &[u8],
-        end: u8,
-    ) -> RuleDecision {
-        // A client that asks for an alias itself does not follow it.
-        let is_followed = !matches!(key.qtype, rtype::CNAME | rtype::ANY);
-        let names = alias_targets(message).take(if is_followed { MAX_ALIASES } else { 0 });
-        let mut names: ArrayVec<WholeName, MAX_ALIASES> = names.collect();
-        if self.said_in_scope(key.name, key.scope()) == Some(None) {
-            return RuleDecision::Pass;
-        }
-        let said = |name: &WholeName| self.said_in_scope(name, key.scope());
-        if let Some(Some(action)) = names.iter().find_map(|name| said(name).filter(Option::is_some))
-        {
-            return self.block_verdict(Some(action), key.qtype);
-        }
-        names.retain(|name| said(name).is_none());
-        let aliases = names.iter().map(|name| (&**name, self.read.filter.candidates(name)));
-        let aliases: Vec<(&[u8], Candidates<'_>)> = aliases.collect();
-        let zones = (0..end).zip(&self.read.policies).map(|(_, zone)| zone);
-        for zone in zones.filter(|zone| zone.views.has(key.scope())) {
-            // An earlier rule about the name exempts it; any other would have been carried out by now.
-            if zone.of_name(key.name, candidates) == Some(Action::Passthru) {
-                return RuleDecision::Pass;
-            }
-            let of_alias =
-                aliases.iter().find_map(|(name, candidates)| zone.of_name(name, candidates));
-            if let Some(action) = of_alias.or_else(|| zone.of_response(message)) {
-                return policy_verdict(zone, action, key.qtype);
-            }
-        }
-        if end < u8::MAX {
-            return RuleDecision::Pass;
-        }
-        let of_lists = aliases
-            .iter()
-            .find_map(|(name, candidates)| self.blocked_in_scope(name, candidates, key.scope()));
-        self.block_verdict(of_lists, key.qtype)
-    }
-
-    /// What lists say of a name in all views of a scope. Where they differ it is not blocked: these views share the answer.
-    fn blocked_in_scope(
-        &self,
-        name: &[u8],
-        candidates: &Candidates<'_>,
-        scope: u8,
-    ) -> Option<BlockAction> {
-        let found = |view| self.read.blocked.find(name, candidates, view);
-        let mut actions = self.views_of(scope).map(found);
-        let first = actions.next().flatten();
-        first.filter(|_| actions.all(|other| other == first))
-    }
-
-    /// What is said at run time of a name in all views of a scope. Where they differ nothing is.
-    fn said_in_scope(&self, name: &[u8], scope: u8) -> Option<Option<BlockAction>> {
-        let runtime = self.runtime.as_ref()?;
-        let mut said = self.views_of(scope).map(|view| runtime.said_of(name, view));
-        let first = said.next().flatten();
-        first.filter(|_| said.all(|other| other == first))
     }
 
     /// The views of a scope.

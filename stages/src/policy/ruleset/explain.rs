@@ -1,8 +1,8 @@
 //! The verdict of the rules on a query, and the rule that decides: for people who ask why.
 
-use super::{RuleDecision, Ruleset};
+use super::{RuleDecision, Ruleset, Verdict};
 use crate::answer::LocalRef;
-use crate::cache::Entry;
+use crate::cache::{Entry, Head, NameBuffer};
 use crate::policy::list_number::ListNumber;
 use crate::wire::dns::Rcode;
 use crate::wire::layout::Who;
@@ -60,8 +60,33 @@ impl Ruleset {
     pub fn explain(&self, name: &[u8], qtype: u16, client: &[u8], who: Who) -> Explained<'_> {
         let client = self.read.judges_clients.then_some(client);
         let candidates = self.read.filter.candidates(name);
-        let (source, (decision, why)) =
-            self.find_rule(name, &candidates, qtype, client, who.view());
+        let (source, verdict) = self.find_rule(name, &candidates, qtype, client, who.view());
+        self.explained(source, verdict)
+    }
+
+    /// The verdict of a view on an answer of the cache that several share, if the client gets something else. Rules about its
+    /// addresses alone are not shown.
+    pub fn explain_shared(
+        &self,
+        entry: &Entry,
+        view: u8,
+        exempt: Option<u8>,
+    ) -> Option<Explained<'_>> {
+        let mut buffer = NameBuffer::default();
+        let is_shared = entry.head().passed == Head::BY_VIEW;
+        let (decision, why) = is_shared.then(|| {
+            self.verdict_on_shared(entry.key(&mut buffer), &entry.message(), view, exempt)
+        })?;
+        let list = why.and_then(ListNumber::of_reason);
+        let source = match list {
+            Some(ListNumber::Runtime) => RuleSource::RunTime,
+            Some(ListNumber::Zone(number)) => RuleSource::PolicyZone { number, of_client: false },
+            _ => RuleSource::Blocked,
+        };
+        (decision != RuleDecision::Pass).then(|| self.explained(source, (decision, why)))
+    }
+
+    fn explained(&self, source: RuleSource, (decision, why): Verdict) -> Explained<'_> {
         let outcome = match decision {
             RuleDecision::Pass => RuleOutcome::Pass,
             RuleDecision::Truncated => RuleOutcome::Truncated,

@@ -19,9 +19,9 @@ pub struct Redirected<'r> {
 impl Ruleset {
     /// Puts the addresses of a redirection in the place of the answer that a packet was to get, if one is about it. Says
     /// whether it did.
-    pub(crate) fn redirect(&self, packet: &mut Packet, answer: &impl Words) -> bool {
-        let (head, view) = (Head::read(answer), packet.layout.who.view());
-        let found = self.read.redirects.find(Key::of(packet.query()), &head, view);
+    pub(super) fn redirect(&self, packet: &mut Packet, head: &Head, answer: &impl Words) -> bool {
+        let view = packet.layout.who.view();
+        let found = self.read.redirects.find(Key::of(packet.query()), head, view);
         // What was read of the cache may be no entry any more, and encode finds that out.
         let Some((place, number)) = found.filter(|_| answer.is_valid()) else { return false };
         packet.answer = match number {

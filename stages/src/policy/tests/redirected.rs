@@ -44,7 +44,7 @@ fn outcome(config: &Config, client: u8, asked: &Query, answer: &Entry) -> Answer
     let hit = act_once(&mut lookup, hit, &at(0));
     assert_eq!(hit.step, ANSWERED);
     let mut late = packet();
-    match rules.redirect(&mut late, &answer.words()) {
+    match rules.instead(&mut late, &answer.words()).is_some() {
         true => assert_eq!((late.answer, late.extended_error), (hit.answer, hit.extended_error)),
         false => assert!(matches!(hit.answer, Answer::Cached(_)) && hit.extended_error.is_none()),
     }

@@ -13,11 +13,11 @@ fn two_views() -> Vec<View> {
         clients: vec![client.parse().unwrap()],
         ..View::default()
     };
-    vec![view("a", "10.77.0.1"), view("b", "10.77.0.2")]
+    vec![view("a", "10.77.0.1"), view("b", "10.77.0.4")]
 }
 
 /// The last octet of the address of a client of each view, by number.
-const CLIENTS: [u8; 3] = [3, 1, 2];
+const CLIENTS: [u8; 3] = [3, 1, 4];
 
 fn named(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -32,6 +32,7 @@ fn query_in(config: &Config, view: usize, text: &str) -> Packet {
         ..query(text)
     };
     let packet = act_once(&mut Parse::new(ports, seed()), query.packet(), &at(0));
+    assert_eq!(packet.step, Step::at(StageName::Acl), "it is a query");
     let packet = act_once(&mut Acl::new(config, &Ruleset::empty(seed())), packet, &at(0));
     assert_eq!(usize::from(packet.layout.who.view()), view);
     packet
@@ -52,7 +53,7 @@ fn outcome(policy: &mut Policy, packet: Packet) -> (Step, Option<Answer>, Vec<u6
 fn each_kind_of_source_holds_in_its_views_only() {
     let list = Written::new("||listed.example^\n@@||spared.ads.example^\n");
     let zone = Written::new("@ 600 SOA ns admin 1 2 3 4 30\n@ 600 NS ns\nns 600 A 192.0.2.1\n");
-    let policy_zone = rules("p.example 60 CNAME .\n32.2.0.77.10.rpz-client-ip 60 CNAME *.\n");
+    let policy_zone = rules("p.example 60 CNAME .\n32.4.0.77.10.rpz-client-ip 60 CNAME *.\n");
     let mut config =
         Config { acl: pmdns_config::Acl::open(), views: two_views(), ..Config::default() };
     config.local = vec![Local { views: named(&["a"]), ..address("local.example.") }];
@@ -87,19 +88,100 @@ fn each_kind_of_source_holds_in_its_views_only() {
     assert!(local(get(1, "x.home.arpa. A")), "it is a special-use name");
 }
 
-#[test]
-fn a_list_of_some_views_says_nothing_of_aliases_in_answers_that_others_share() {
-    let list = Written::new("||listed.example^\n");
-    let mut config = Config { views: two_views(), ..bare() };
-    let blocked = |config: &Config| {
-        let (rcode, _) =
-            kept_of_aliases(&policy(config), "shop.example. A", &["x.listed.example."]);
-        rcode == Rcode::REFUSED
+/// What a client of a view gets that asks for a name whose alias leads to `target`: rcode and counts.
+fn led_to(rules: &Ruleset, packet: Packet, target: &str) -> (Rcode, [u16; 3]) {
+    let mut packet = packet;
+    let records = [(0, rtype::CNAME, 60, name_of(target)), (0, 1, 60, vec![192, 0, 2, 1])];
+    let asked = query("shop.example. A");
+    let scope = packet.layout.who.scope();
+    let key = Key { name: &asked.name, qtype: 1, qclass: 1, flags: scope << 3 };
+    let entry = rules.respond(entry_of(&asked, &records, 5, seed()), key, &reply(&asked, &records));
+    let head = entry.head();
+    let of_head = |head: Head| match head.flags & Head::TOO_LONG {
+        0 => (head.rcode, head.counts()),
+        _ => (Rcode::NOERROR, [0; 3]),
     };
+    match rules.instead(&mut packet, &entry.words()) {
+        None => of_head(head),
+        Some(Step::ANSWER) => match packet.answer {
+            Answer::Local(found) => of_head(rules.entry(found).unwrap().head()),
+            Answer::Rcode(rcode) => {
+                (rcode, rules.denial(&packet, rcode).map_or([0; 3], |entry| entry.head().counts()))
+            }
+            Answer::Truncated => (Rcode::NOERROR, [0; 3]),
+            other => panic!("{other:?}"),
+        },
+        Some(step) if step == Step::drop(Reason::Blocked) => (Head::SILENT, [0; 3]),
+        Some(step) => panic!("{step:?}"),
+    }
+}
+
+#[test]
+fn a_list_of_some_views_blocks_what_aliases_lead_to_there_and_nowhere_else() {
+    let list = Written::new("||listed.example^\n");
+    let mut config = Config { acl: pmdns_config::Acl::open(), views: two_views(), ..bare() };
     config.blocklists = vec![Blocklist { views: named(&["a"]), ..list.list(BlockAction::Refused) }];
-    assert!(!blocked(&config));
+    assert_eq!(config.scopes(), [0; 3], "they share answers");
+    let stage = policy(&config);
+    let of_views = config.clone();
+    let get = |rules: &Ruleset, view| {
+        led_to(rules, query_in(&of_views, view, "shop.example. A"), "x.listed.example.").0
+    };
+    assert_eq!(
+        [0, 1, 2].map(|view| get(&stage.rules, view)),
+        [Rcode::NOERROR, Rcode::REFUSED, Rcode::NOERROR]
+    );
+    // An exception of run time in one view lifts nothing in another.
     config.blocklists = vec![list.list(BlockAction::Refused)];
-    assert!(blocked(&config));
+    let exception = RuntimeEntry {
+        name: name_of("listed.example.").into(),
+        below: true,
+        action: None,
+        views: config.view_set(&named(&["b"])),
+    };
+    let runtime = RuntimeNames::new(vec![exception], Vec::new(), false, seed()).unwrap();
+    let rules = policy(&config).rules.with_runtime(2, Some(Arc::new(runtime)));
+    assert_eq!(
+        [0, 1, 2].map(|view| get(&rules, view)),
+        [Rcode::REFUSED, Rcode::REFUSED, Rcode::NOERROR]
+    );
+}
+
+#[test]
+fn a_hit_on_what_views_judge_differently_is_judged_for_its_view() {
+    let list = Written::new("||listed.example^\n");
+    let mut config = Config { acl: pmdns_config::Acl::open(), views: two_views(), ..bare() };
+    for (action, answer) in [
+        (BlockAction::Nxdomain, Some(Answer::Rcode(Rcode::NXDOMAIN))),
+        (BlockAction::Refused, Some(Answer::Rcode(Rcode::REFUSED))),
+        (BlockAction::Drop, None),
+    ] {
+        config.blocklists = vec![Blocklist { views: named(&["a"]), ..list.list(action) }];
+        let rules = policy(&config).rules;
+        let asked = query("shop.example. A");
+        let target = (0, rtype::CNAME, 60, name_of("x.listed.example."));
+        let entry = entry_of(&asked, &[target, (0, 1, 60, vec![192, 0, 2, 1])], 0, seed());
+        let (cache, mut writers) = Cache::new(Arena::heap(1 << 16), 1, seed()).unwrap();
+        writers[0].insert(&rules.respond_again(entry));
+        let mut lookup = Lookup::new(cache, Arc::clone(&rules));
+        let mut hit = |view| {
+            let packet = query_in(&config, view, "shop.example. A");
+            let packet = Packet { step: Step::at(StageName::Lookup), ..packet };
+            act_once(&mut lookup, packet, &at(0))
+        };
+        for view in [0, 2] {
+            let packet = hit(view);
+            assert!(matches!(packet.answer, Answer::Cached(_)) && packet.step == ANSWERED);
+        }
+        let packet = hit(1);
+        match answer {
+            Some(answer) => assert_eq!((packet.step, packet.answer), (ANSWERED, answer)),
+            None => assert_eq!(packet.step, Step::drop(Reason::Blocked)),
+        }
+        // An answer without an alias is nobody's to judge.
+        let plain = entry_of(&asked, &[(0, 1, 60, vec![192, 0, 2, 1])], 5, seed());
+        assert_eq!(rules.respond_again(plain).head().passed, rules.generation());
+    }
 }
 
 #[test]
@@ -221,6 +303,12 @@ proptest! {
                         packet.layout.who = Who::default();
                         prop_assert_eq!(of_view, outcome(alone, packet), "{} in {}", text, view);
                     }
+                    let packet = || query_in(&config, view, "shop.example. A");
+                    let of_view = led_to(&together.rules, packet(), &format!("{name}."));
+                    let mut packet = packet();
+                    packet.layout.who = Who::default();
+                    let alone = led_to(&alone.rules, packet, &format!("{name}."));
+                    prop_assert_eq!(of_view, alone, "an alias to {} in {}", name, view);
                 }
             }
         }
