@@ -20,8 +20,8 @@ pub type Asker = Box<dyn FnOnce(&Health)>;
 const MAX_ASKERS: usize = 64;
 /// How often the verdict of reports is made anew. For that no probe is sent: probes are queries, and would be counted as such.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long the verdict of a check with probes stands in reports.
-const CHECK_STANDS: Duration = Duration::from_secs(10);
+/// How long the answers to probes count in reports.
+const ANSWERS_STAND: Duration = Duration::from_secs(10);
 /// The rcode of an answer that says that there is none (RFC 1035 section 4.1.1).
 const SERVFAIL: u8 = 2;
 
@@ -38,6 +38,8 @@ pub struct HealthChecks {
     rings: StuckRings,
     state: State,
     round: Option<Round>,
+    /// The rcodes of the last round, and when it ended.
+    answers: Option<(Instant, Vec<Option<u8>>)>,
     askers: Vec<Asker>,
     next_id: u16,
     /// The client that probes seem to come from.
@@ -76,6 +78,7 @@ impl HealthChecks {
             rings: StuckRings::new(&gauges.rings),
             state: State::default(),
             round: None,
+            answers: None,
             askers: Vec::new(),
             next_id: 0,
             client: config.probe_client(),
@@ -132,7 +135,11 @@ impl HealthChecks {
     pub fn turn(&mut self, now: Instant, ports: &[PortNews]) {
         if self.round.is_none() && self.due.is_none_or(|due| due <= now) {
             self.due = Some(now + INTERVAL);
-            self.problems = self.judge(None, ports).problems;
+            let stands = |since: Instant| now.saturating_duration_since(since) < ANSWERS_STAND;
+            let answers = self.answers.take().filter(|(since, _)| stands(*since));
+            let rcodes = answers.as_ref().map(|(_, rcodes)| &**rcodes);
+            self.problems = self.judge(rcodes, ports).problems;
+            self.answers = answers;
         }
         let Some(round) = &mut self.round else { return };
         for answer in self.prober.answers() {
@@ -150,7 +157,8 @@ impl HealthChecks {
         let rcodes = std::mem::take(&mut round.rcodes);
         self.round = None;
         let health = self.judge(Some(&rcodes), ports);
-        self.due = Some(now + CHECK_STANDS);
+        self.due = Some(now + INTERVAL);
+        self.answers = Some((now, rcodes));
         self.problems.clone_from(&health.problems);
         self.askers.drain(..).for_each(|tell| tell(&health));
     }
@@ -262,162 +270,4 @@ impl HealthChecks {
 }
 
 #[cfg(all(test, debug_assertions))]
-mod tests {
-    use std::cell::RefCell;
-    use std::rc::Rc;
-    use std::sync::atomic::Ordering;
-
-    use super::*;
-    use pmdns_stages::testing::query;
-
-    use crate::clock::SteppedTime;
-    use crate::testing::{Rig, config};
-
-    const PATIENCE: Duration = Duration::from_millis(200);
-    const SPLIT: &str = "[[placement]]\nstages = \"parse..ratelimit\"\ncores = [1]\n\
-        [[placement]]\nstages = \"lookup..encode\"\ncores = [3]\n";
-
-    struct Node {
-        rig: Rig,
-        time: SteppedTime,
-        config: Config,
-        checks: HealthChecks,
-        told: Rc<RefCell<Vec<Health>>>,
-        now: Instant,
-    }
-
-    impl Node {
-        fn new(more: &str) -> Self {
-            let config = config(more);
-            let (mut rig, time) = Rig::stepped(&config);
-            rig.news[0].link_came_up();
-            let (other, _) = Rig::stepped(&config);
-            let prober = std::mem::replace(&mut rig.prober, other.prober);
-            let checks = HealthChecks::new(prober, &rig.gauges, &rig.topology, &config);
-            Self { rig, time, config, checks, told: Rc::default(), now: Instant::now() }
-        }
-
-        fn ask(&mut self) {
-            let told = Rc::clone(&self.told);
-            let asker = move |health: &Health| told.borrow_mut().push(health.clone());
-            self.checks.ask(self.now, &self.config, Box::new(asker));
-        }
-
-        /// Asks, has these workers turn, and lets so much time pass.
-        fn check(&mut self, turning: &[usize], passes: Duration) -> Option<Health> {
-            self.ask();
-            self.time.advance(passes);
-            for worker in turning {
-                self.rig.workers[*worker].turn();
-            }
-            self.now += passes;
-            self.checks.turn(self.now, &self.rig.news);
-            self.told.borrow_mut().pop()
-        }
-    }
-
-    #[test]
-    fn a_node_whose_cores_all_answer_is_healthy_and_told_so_at_once() {
-        let mut node = Node::new(SPLIT);
-        assert_eq!(node.check(&[], Duration::ZERO), None, "the cores have not turned yet");
-        let health = node.check(&[0, 1], Duration::from_millis(10)).unwrap();
-        assert!(health.healthy && health.problems.is_empty(), "{health:?}");
-        let cores: Vec<_> =
-            health.cores.iter().map(|core| (core.core, core.is_asked, core.rcode)).collect();
-        assert_eq!(cores, [(1, true, Some(0)), (3, false, None)]);
-        assert_eq!(health.ports, [PortHealth { port: "p0".to_owned(), link_up: true }]);
-        assert_eq!((health.groups[0].alive, health.groups[0].upstreams), (1, 1));
-        assert_eq!(node.told.borrow().len(), 1, "both askers got the result of one round");
-    }
-
-    #[test]
-    fn a_core_that_does_not_turn_makes_the_node_unfit_wherever_it_stands() {
-        for (turning, problems) in [
-            (&[1][..], vec!["core 1 does not answer within 200 ms"]),
-            (
-                &[0],
-                vec![
-                    "core 1 does not answer within 200 ms",
-                    "core 3 has shown no sign of life for 201 ms",
-                ],
-            ),
-        ] {
-            let mut node = Node::new(SPLIT);
-            node.rig.settle();
-            assert_eq!(node.check(&[], Duration::ZERO), None);
-            let health = node.check(turning, PATIENCE + Duration::from_millis(1)).unwrap();
-            assert_eq!(health.problems, problems);
-            assert!(!health.healthy);
-        }
-    }
-
-    #[test]
-    fn dead_upstreams_and_links_make_the_node_unfit() {
-        let dead = |more: &str| {
-            let mut node = Node::new(more);
-            let roster = node.rig.gauges.upstreams.roster();
-            let counters = &roster.slots()[0].counters;
-            counters.state.store(1, Ordering::Relaxed);
-            let health = node.check(&[0], Duration::from_millis(10)).unwrap();
-            assert!(health.healthy, "clients have made it rest, no probe has failed: {health:?}");
-            counters.dead.store(1, Ordering::Relaxed);
-            node.check(&[0], Duration::from_millis(10)).unwrap().problems
-        };
-        assert_eq!(dead(""), ["no upstream of the group default is alive"]);
-        assert_eq!(dead("[anycast]\nupstreams = false\n"), [""; 0]);
-        let mut node = Node::new("");
-        node.rig.news[0].link_went_down();
-        let health = node.check(&[0], Duration::from_millis(10)).unwrap();
-        assert_eq!(health.problems, ["no port has a link"]);
-    }
-
-    #[test]
-    fn the_verdict_of_reports_needs_no_probe() {
-        let mut node = Node::new("");
-        let silence = INTERVAL + PATIENCE;
-        node.checks.turn(node.now, &node.rig.news);
-        node.time.advance(silence);
-        node.now += silence;
-        node.checks.turn(node.now, &node.rig.news);
-        let (verdict, problems) = node.checks.verdict();
-        assert_eq!((verdict, problems.len()), (Verdict::Unfit, 1), "the core does not turn");
-        node.rig.settle();
-        node.now += INTERVAL;
-        node.checks.turn(node.now, &node.rig.news);
-        assert_eq!(node.checks.verdict(), (Verdict::Serving, &[][..]));
-    }
-
-    #[test]
-    fn clients_of_the_probe_s_prefix_over_their_limit_do_not_make_the_node_unfit() {
-        let limit =
-            "[ratelimit]\nqueries_per_second = 1\nburst = 1\n[anycast]\nclient = \"10.77.0.9\"\n";
-        let mut node = Node::new(limit);
-        for _ in 0..5 {
-            let mut burst: pmdns_nics::Burst =
-                (0..20).map(|_| node.rig.frame(&query("localhost. A").frame_bytes())).collect();
-            node.rig.offer(0, &mut burst);
-            node.rig.settle();
-            let health = node.check(&[0], Duration::from_millis(10)).unwrap();
-            assert!(health.healthy, "{health:?}");
-        }
-    }
-
-    #[test]
-    fn a_drained_node_serves_but_is_not_healthy() {
-        let mut node = Node::new("");
-        node.checks.set(State::Drained);
-        let health = node.check(&[0], Duration::from_millis(10)).unwrap();
-        assert_eq!((health.healthy, health.state), (false, State::Drained));
-        assert!(health.problems.is_empty(), "{health:?}");
-        node.checks.set(State::Serving);
-        assert!(node.check(&[0], Duration::from_millis(10)).unwrap().healthy);
-    }
-
-    #[test]
-    fn askers_have_a_bound() {
-        let mut node = Node::new("");
-        (0..2 * MAX_ASKERS).for_each(|_| node.ask());
-        assert!(node.check(&[0], Duration::from_millis(10)).is_some());
-        assert_eq!(node.told.borrow().len(), MAX_ASKERS - 1);
-    }
-}
+mod tests;

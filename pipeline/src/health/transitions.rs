@@ -112,7 +112,7 @@ fn text(kind: Kind, name: &str, answers: bool) -> String {
     match (kind, answers) {
         (Kind::Upstream, false) => {
             format!(
-                "upstream {name} does not answer, nor does it answer a probe: it is asked after all others"
+                "upstream {name} does not answer, or only SERVFAIL, to a probe either: it is asked after all others"
             )
         }
         (Kind::Upstream, true) => format!("upstream {name} answers again"),

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmdns_config::Health;
+use pmdns_config::{Health, Strategy};
 use pmdns_stages::testing::query;
 
 use crate::rig::{SECOND, Setup, alike, upstream};
@@ -184,6 +184,21 @@ fn trap_11_a_thousand_misses_to_a_black_hole_fail_by_their_deadline() {
     assert!(rig.answers(1000).iter().all(|answer| answer.rcode == 2));
     let counters = rig.finish();
     assert_eq!((counters.leaders, counters.servfail, counters.deadline), (1000, 1000, 1000));
+}
+
+#[test]
+fn an_upstream_that_says_servfail_to_everything_is_dead_and_the_next_is_asked_first() {
+    let stubs = [Stub::replying(|asked| asked.rcode(2)), Stub::replying(|asked| asked.address())];
+    let mut rig = Setup::asking(&[&stubs[0], &stubs[1]]).by(Strategy::Failover).start();
+    for number in 0..30 {
+        assert_eq!(rig.resolve(&query(&format!("n{number}.example. A"))).records, 1);
+    }
+    rig.wait_until(|rig| rig.upstream(0).dead == 1);
+    let asked = stubs[0].asked().len();
+    assert_eq!(rig.resolve(&query("later.example. A")).records, 1);
+    assert_eq!(stubs[0].asked().len(), asked, "it is asked last");
+    assert_eq!(rig.upstream(1).state, 0);
+    rig.finish();
 }
 
 #[test]

@@ -171,7 +171,8 @@ impl Upstreams {
                 TryFailure::Unreachable
             }
             EncryptedOutcome::Reply(reply, took) => {
-                self.peers.note_reply(attempt.upstream, self.peers.now.saturating_sub(took));
+                let sent = self.peers.now.saturating_sub(took);
+                self.peers.note_reply(attempt.upstream, sent, ticket, &reply);
                 return Some((Replied { ticket, question, attempt, proof: Proof::Firm }, reply));
             }
             EncryptedOutcome::Silent => TryFailure::Silent,

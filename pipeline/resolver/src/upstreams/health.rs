@@ -4,7 +4,8 @@
 //! when it is back. No upstream is given up for ever (unbound#227, unbound#282).
 //!
 //! Clients choose the questions that fail, so they can make an upstream rest. They cannot make it dead: that says only a
-//! probe of our own, which leaves as soon as the rest begins.
+//! probe of our own, which leaves as soon as the rest begins. One that says SERVFAIL to everything is probed too, and is dead
+//! if it says so to the probe: a resolver that has lost its network answers all the same.
 //!
 //! A pure state machine; time is an argument, counted from the start of the process.
 
@@ -26,6 +27,8 @@ pub(crate) const ESTIMATE_LIFETIME: Duration = Duration::from_secs(10);
 const SMOOTHING: u64 = 8;
 /// The number of recent round-trip times kept for the 95th percentile.
 const RECENT: usize = 64;
+/// So many SERVFAIL in a row make a probe leave. Clients may have asked for broken names.
+const SERVFAILS: u32 = 10;
 /// With fewer there is no percentile.
 const FEWEST_RECENT: usize = 16;
 
@@ -55,8 +58,10 @@ struct Condition {
     recent: [u32; RECENT],
     replies: usize,
     failures: u32,
+    /// Replies in a row with SERVFAIL.
+    servfails: u32,
     rest: Option<Rest>,
-    /// When it was last probed because it was silent.
+    /// When it was last probed because it was silent, or failed all questions.
     silent_probe: Duration,
 }
 
@@ -71,7 +76,7 @@ struct Rest {
     successes: u32,
     /// When it was last probed in this rest.
     probed: Option<Duration>,
-    /// A probe had no reply, or met an error of the network.
+    /// A probe had no reply, SERVFAIL, or an error of the network.
     is_dead: bool,
 }
 
@@ -122,19 +127,15 @@ impl Health {
         }
     }
 
-    /// An upstream replied, with any rcode.
+    /// An upstream replied, with any rcode but SERVFAIL.
     pub(crate) fn replied(&mut self, upstream: usize, rtt: Duration, now: Duration) {
-        let (condition, rtt) = (&mut self.upstreams[upstream], nanos(rtt));
-        condition.retry.replied(rtt);
-        condition.srtt = match condition.is_measured(now) {
-            false => rtt,
-            true => condition.srtt - condition.srtt / SMOOTHING + rtt / SMOOTHING,
-        };
-        let microseconds = u32::try_from(rtt / 1000).unwrap_or(u32::MAX);
-        condition.recent[condition.replies % RECENT] = microseconds;
-        condition.replies += 1;
-        condition.measured = now;
-        condition.failures = 0;
+        self.upstreams[upstream].servfails = 0;
+        self.count_reply(upstream, rtt, now);
+    }
+
+    fn count_reply(&mut self, upstream: usize, rtt: Duration, now: Duration) {
+        let condition = &mut self.upstreams[upstream];
+        condition.measure(nanos(rtt), now);
         if let Some(rest) = &mut condition.rest {
             rest.successes += 1;
             rest.is_dead = false;
@@ -142,6 +143,31 @@ impl Health {
             (rest.probe, rest.pause) = (now, self.interval);
             if rest.successes >= self.successes {
                 condition.rest = None;
+            }
+        }
+    }
+
+    /// An upstream replied SERVFAIL, to a probe or to a client's question. It is there, but of no use if it says so to everything.
+    pub(crate) fn servfailed(
+        &mut self,
+        upstream: usize,
+        rtt: Duration,
+        is_probe: bool,
+        now: Duration,
+    ) {
+        let (interval, condition) = (self.interval, &mut self.upstreams[upstream]);
+        condition.servfails = condition.servfails.saturating_add(1);
+        if condition.servfails < SERVFAILS {
+            return self.count_reply(upstream, rtt, now);
+        }
+        condition.measure(nanos(rtt), now);
+        match &mut condition.rest {
+            _ if !is_probe => {}
+            Some(rest) => (rest.successes, rest.is_dead) = (0, true),
+            None => {
+                let (probe, pause) = (now + interval, double(interval));
+                let (successes, probed, is_dead) = (0, Some(now), true);
+                condition.rest = Some(Rest { probe, pause, successes, probed, is_dead });
             }
         }
     }
@@ -154,6 +180,7 @@ impl Health {
             return;
         }
         condition.failures = condition.failures.saturating_add(1);
+        condition.servfails = 0;
         condition.settle_probe(self.patience, now);
         match &mut condition.rest {
             Some(rest) => rest.successes = 0,
@@ -220,6 +247,9 @@ impl Health {
     ) -> Option<usize> {
         let due = |condition: &Condition| match (condition.rest, self.silence) {
             (Some(rest), _) => rest.probe <= now,
+            (None, _) if condition.servfails >= SERVFAILS => {
+                now.saturating_sub(condition.silent_probe) >= self.patience
+            }
             (None, None) => false,
             (None, Some(silence)) => {
                 now.saturating_sub(condition.measured.max(condition.silent_probe)) >= silence
@@ -272,9 +302,24 @@ impl Condition {
             recent: [0; RECENT],
             replies: 0,
             failures: 0,
+            servfails: 0,
             rest: None,
             silent_probe: Duration::ZERO,
         }
+    }
+
+    /// A reply came after so many nanoseconds.
+    fn measure(&mut self, rtt: u64, now: Duration) {
+        self.retry.replied(rtt);
+        self.srtt = match self.is_measured(now) {
+            false => rtt,
+            true => self.srtt - self.srtt / SMOOTHING + rtt / SMOOTHING,
+        };
+        let microseconds = u32::try_from(rtt / 1000).unwrap_or(u32::MAX);
+        self.recent[self.replies % RECENT] = microseconds;
+        self.replies += 1;
+        self.measured = now;
+        self.failures = 0;
     }
 
     /// The probe of its rest counts as failed when its time has passed without a reply since.

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use pmdns_config::Upstream;
 use pmdns_stages::cache::Key;
+use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::name::Seed;
 
 use crate::counters::UpstreamCounters;
 use crate::counters::shared::{add, count};
+use crate::questions::pending::Ticket;
 use crate::questions::plan::{self, Attempt, Plan};
 use crate::questions::question::Question;
 use crate::roster::{Roster, Slot};
@@ -22,7 +24,7 @@ use crate::upstreams::cookies::{CookieSecret, Learnt, Sent, Shown};
 use crate::upstreams::groups::Groups;
 use crate::upstreams::health::Health;
 use crate::upstreams::medium::Medium;
-use crate::upstreams::query::ReplyKind;
+use crate::upstreams::query::{ReplyKind, rcode_of};
 use crate::upstreams::retry::RetryTimeout;
 use crate::upstreams::route::Route;
 
@@ -219,10 +221,22 @@ impl Peers {
         self.health.hurry(upstream, self.now);
     }
 
-    /// An upstream replied to a query sent at `sent`.
-    pub(crate) fn note_reply(&mut self, upstream: usize, sent: Duration) {
+    /// An upstream replied so to a query sent at `sent`; [`Ticket::NONE`]: a probe.
+    pub(crate) fn note_reply(
+        &mut self,
+        upstream: usize,
+        sent: Duration,
+        ticket: Ticket,
+        reply: &[u8],
+    ) {
         count(&self.counters(upstream).replies);
-        self.health.replied(upstream, self.now.saturating_sub(sent), self.now);
+        let rtt = self.now.saturating_sub(sent);
+        match rcode_of(reply) {
+            Rcode::SERVFAIL => {
+                self.health.servfailed(upstream, rtt, ticket == Ticket::NONE, self.now);
+            }
+            _ => self.health.replied(upstream, rtt, self.now),
+        }
         self.publish_health(upstream);
     }
 

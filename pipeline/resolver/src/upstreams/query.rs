@@ -243,11 +243,16 @@ pub(crate) enum ReplyKind {
     Failure,
 }
 
+/// The rcode in a reply's header.
+pub(crate) fn rcode_of(reply: &[u8]) -> Rcode {
+    Rcode((be16(reply, header::FLAGS).unwrap_or(0) & flag::RCODE) as u8)
+}
+
 impl ReplyKind {
     /// The kind of a reply that answers its query.
     pub(crate) fn of(reply: &[u8]) -> Self {
         let flags = be16(reply, header::FLAGS).unwrap_or(0);
-        let rcode = Rcode((flags & flag::RCODE) as u8);
+        let rcode = rcode_of(reply);
         match rcode {
             _ if rcode.is_answer() && flags & flag::TC != 0 => Self::Truncated,
             _ if rcode.is_answer() => Self::Answer,

@@ -87,7 +87,7 @@ impl Upstreams {
         let upstream = connection.upstream;
         match connection.next_reply(self.peers.now) {
             Next::Reply(query, reply) => {
-                self.peers.note_reply(upstream, query.sent);
+                self.peers.note_reply(upstream, query.sent, query.ticket, &reply);
                 self.peers.note_tcp_cookie(&query, &reply);
                 let TcpQuery { ticket, question, attempt, .. } = query;
                 Some((Replied { ticket, question, attempt, proof: Proof::Firm }, reply))

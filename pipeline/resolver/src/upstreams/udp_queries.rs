@@ -142,7 +142,7 @@ impl Upstreams {
         let counters = self.peers.counters(upstream);
         match received {
             Received::Reply { query, learnt, is_spelt } => {
-                self.peers.note_reply(upstream, sent);
+                self.peers.note_reply(upstream, sent, query.ticket, datagram);
                 let UdpQuery { ticket, question, attempt, letter_case, .. } = query;
                 if letter_case.is_some() && is_spelt {
                     self.peers.note_case_kept(upstream);

@@ -128,6 +128,50 @@ fn replies_in_a_row_end_a_rest_and_the_second_probe_follows_at_once() {
     assert_eq!(health.next_probe(0), None);
 }
 
+/// A resolver that has lost its network answers everything with SERVFAIL, and so does one that clients ask for broken names.
+#[test]
+fn one_that_says_servfail_to_everything_is_dead_if_it_says_so_to_a_probe() {
+    let patience = ms(Settings::default().timeout_ms);
+    let fail = |health: &mut Health, now| {
+        (0..SERVFAILS).for_each(|_| health.servfailed(0, ms(1), false, now));
+    };
+    let mut health = health();
+    (1..SERVFAILS).for_each(|_| health.servfailed(0, ms(1), false, START));
+    assert_eq!(take_probe(&mut health, START), None, "few may be by chance");
+    health.servfailed(0, ms(1), false, START);
+    assert_eq!(take_probe(&mut health, START), Some(0));
+    fail(&mut health, START);
+    assert_eq!(take_probe(&mut health, START), None, "one at a time");
+    assert!(health.next_probe(0).is_none() && !health.is_dead(0), "clients alone do not decide");
+    // The probe shows that the names were broken.
+    health.replied(0, ms(1), START);
+    assert_eq!(take_probe(&mut health, START + patience), None);
+    fail(&mut health, START + patience);
+    assert_eq!(take_probe(&mut health, START + patience), Some(0));
+    health.servfailed(0, ms(1), true, START + patience);
+    assert!(health.is_dead(0) && health.next_probe(0) == Some(START + patience + INTERVAL));
+    fail(&mut health, START + patience);
+    assert_eq!(health.next_probe(0), Some(START + patience + INTERVAL), "no probe for each reply");
+    // It is back.
+    let now = START + patience + INTERVAL;
+    assert_eq!(take_probe(&mut health, now), Some(0));
+    health.replied(0, ms(1), now);
+    assert!(!health.is_dead(0));
+    health.replied(0, ms(1), now);
+    assert_eq!(health.next_probe(0), None);
+}
+
+#[test]
+fn a_single_servfail_is_a_reply_like_others() {
+    let mut health = resting();
+    assert_eq!(take_probe(&mut health, START), Some(0));
+    let now = START + ms(5000);
+    health.servfailed(0, ms(1), false, now);
+    assert_eq!(take_probe(&mut health, now), Some(0), "it may be back");
+    health.servfailed(0, ms(1), true, now);
+    assert_eq!(health.next_probe(0), None, "some resolvers know no root");
+}
+
 #[test]
 fn queries_that_fail_while_it_rests_do_not_put_off_its_probe() {
     let mut health = resting();
