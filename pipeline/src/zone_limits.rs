@@ -51,6 +51,8 @@ struct Made {
     rate: u32,
     until: Option<Instant>,
     by: String,
+    /// Misses a second of the flood it is for.
+    misses: u64,
     limit: Arc<ZoneLimit>,
 }
 
@@ -95,8 +97,17 @@ impl ZoneLimiter {
         }
     }
 
-    /// Limits a zone. A limit that it has is replaced, and what that has counted begins anew.
+    /// Limits a zone for an operator. A limit that it has is replaced, and what that has counted begins anew.
     pub fn limit(&mut self, order: &LimitOrder, by: &str, now: Instant) -> Result<String, Refused> {
+        self.make(order, (by, 0), now)
+    }
+
+    fn make(
+        &mut self,
+        order: &LimitOrder,
+        (by, misses): (&str, u64),
+        now: Instant,
+    ) -> Result<String, Refused> {
         let LimitOrder { zone: text, rate, seconds } = order;
         let zone = zone_of(text)?;
         if *rate > MAX_ZONE_RATE {
@@ -117,26 +128,34 @@ impl ZoneLimiter {
         let (text, by) = (text.trim_end_matches('.').to_ascii_lowercase(), by.to_owned());
         let end = seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
         let done = format!("{text} is limited to {rate} misses a second{end}");
-        self.made.push(Made { zone, text, rate: *rate, until, by, limit });
+        self.made.push(Made { zone, text, rate: *rate, until, by, misses, limit });
         self.is_changed = true;
         Ok(done)
     }
 
-    /// Limits a zone that is flooded. `None`: it has a limit, and what an operator has said stays.
+    /// Limits a zone that is flooded with so many misses a second, in the place of that with fewest if there is no room.
+    /// `None`: it has a limit, and what an operator has said stays.
     pub fn limit_flood(
         &mut self,
         order: &LimitOrder,
+        misses: u64,
         now: Instant,
     ) -> Result<Option<String>, Refused> {
         let zone = zone_of(&order.zone)?;
         if self.made.iter().any(|made| made.zone == zone) {
             return Ok(None);
         }
-        if self.made.iter().filter(|made| made.by == FLOOD).count() >= MAX_FLOOD_LIMITS {
-            let why = format!("{MAX_FLOOD_LIMITS} flooded zones are limited already");
-            return Err((Refusal::Unable, why));
+        let floods = || self.made.iter().filter(|made| made.by == FLOOD);
+        if floods().count() >= MAX_FLOOD_LIMITS {
+            let smallest = floods().min_by_key(|made| made.misses);
+            let Some(smaller) = smallest.filter(|made| made.misses < misses) else {
+                let why = format!("{MAX_FLOOD_LIMITS} larger floods are limited already");
+                return Err((Refusal::Unable, why));
+            };
+            let zone = smaller.zone.clone();
+            self.remove(|made| made.zone == zone);
         }
-        self.limit(order, FLOOD, now).map(Some)
+        self.make(order, (FLOOD, misses), now).map(Some)
     }
 
     fn unlimit(&mut self, text: &str) -> Result<String, Refused> {
@@ -282,12 +301,16 @@ mod tests {
         limiter.limit(&order("zone0.example", 7, None), "test", now).unwrap();
         let mut flood = |number: usize| {
             let zone = format!("zone{number}.example");
-            limiter.limit_flood(&order(&zone, 1, Some(60)), now)
+            limiter.limit_flood(&order(&zone, 1, Some(60)), number as u64, now)
         };
         assert_eq!(flood(0), Ok(None));
         (1..=MAX_FLOOD_LIMITS).for_each(|number| assert!(matches!(flood(number), Ok(Some(_)))));
-        assert_eq!(flood(MAX_ZONE_LIMITS).unwrap_err().0, Refusal::Unable);
-        assert_eq!(flood(1), Ok(None));
+        assert!(
+            matches!(flood(MAX_ZONE_LIMITS), Ok(Some(_))),
+            "a larger one displaces the smallest"
+        );
+        assert_eq!(flood(1).unwrap_err().0, Refusal::Unable, "a smaller one does not");
+        assert_eq!(flood(2), Ok(None));
         assert_eq!((limiter.list(now).limits[0].rate, limiter.counts().0), (7, 49));
         for number in 0..MAX_ZONE_LIMITS - MAX_FLOOD_LIMITS - 1 {
             limiter.limit(&order(&format!("mine{number}.example"), 1, None), "test", now).unwrap();

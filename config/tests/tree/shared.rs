@@ -1,7 +1,8 @@
 //! Every bounded thing of the tree, and how clients share it: nothing is first come, first served.
 //!
 //! A file that makes a bounded table, channel, ring or budget is a row here, and so is each key of the configuration that is a
-//! bound. A row says by which type clients share it, or why no client can harm another by it.
+//! bound, and each table that code bounds by a constant. A row says by which type clients share it, or why no client can harm
+//! another by it.
 
 use std::collections::BTreeSet;
 
@@ -116,24 +117,84 @@ const KEYS: [(&str, Of); 26] = [
     ("streams.max_buffered_bytes_in_all", Clients("pipeline/streams/src/budget.rs")),
 ];
 
+/// Fields whose length code holds to a constant, by file and constant.
+const TABLES: [(&str, &str, Of); 22] = [
+    (
+        "stages/src/cache/hits.rs",
+        "MAX_SAMPLES",
+        Ours("samples of hits; with more each stands for more"),
+    ),
+    ("stages/src/cache/image.rs", "MAX_RECORDS", One("of one answer")),
+    (
+        "stages/src/next_hop/routes.rs",
+        "MAX_HOPS",
+        Ours("routes of the configuration and of the kernel"),
+    ),
+    ("pipeline/src/runtime/table.rs", "MAX_ENTRIES", Ours("entries of operators")),
+    ("pipeline/src/runtime/table.rs", "MAX_RECORDS", Ours("entries of operators")),
+    (
+        "pipeline/resolver/src/cache_jobs/prefetch.rs",
+        "MAX_PLANNED",
+        Ours("refreshes of our own; an answer without one expires"),
+    ),
+    ("pipeline/validator/src/job.rs", "MAX_HELD", One("of one validation")),
+    ("pipeline/src/runtime/mod.rs", "MAX_WAITING", Ours("requests of operators")),
+    ("pipeline/src/hitters/floods.rs", "MAX_FLOODS", Ours("a larger flood displaces the smallest")),
+    (
+        "pipeline/src/zone_limits.rs",
+        "MAX_ZONE_LIMITS",
+        Ours("floods have a share, in which a larger one displaces"),
+    ),
+    ("pipeline/src/control/top/traffic.rs", "KEPT", One("what one screen shows; the oldest goes")),
+    ("pipeline/src/control/reload.rs", "MAX_ASKERS", Ours("requests of operators")),
+    (
+        "pipeline/src/query_log/collector.rs",
+        "BATCH",
+        Ours("records of a batch; others are in the next"),
+    ),
+    ("pipeline/src/query_log/json.rs", "CHUNK", Ours("bytes of a write; others are in the next")),
+    (
+        "pipeline/src/query_log/dnstap/mod.rs",
+        "CHUNK",
+        Ours("bytes of a write; others are in the next"),
+    ),
+    ("pipeline/src/health/checks.rs", "MAX_ASKERS", Ours("requests of operators and of the watch")),
+    ("pipeline/resolver/src/upstreams/network.rs", "MAX_TCP", Clients("Quota")),
+    ("pipeline/resolver/src/upstreams/udp_queries.rs", "MAX_SPARE", Ours("memory to use again")),
+    (
+        "pipeline/resolver/src/validation/turns.rs",
+        "MAX_ASKED",
+        Ours("questions of jobs, which have places by prefix and zone"),
+    ),
+    ("pipeline/resolver/src/questions/pending.rs", "MAX_SPARE", Ours("memory to use again")),
+    (
+        "pipeline/resolver/src/questions/failures.rs",
+        "MAX_FAILURES",
+        Ours("the oldest is forgotten, and is asked again"),
+    ),
+    ("pipeline/resolver/src/cache_jobs/jobs.rs", "MAX_UNDER_WAY", Ours("refreshes of our own")),
+];
+
 /// Code without tests and comments.
 fn code(text: &str) -> String {
-    let program = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let program = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let is_code =
         |line: &&str| !line.trim_start().starts_with("//") && !line.contains("fn bounded(");
     program.lines().filter(is_code).collect::<Vec<_>>().join("\n").replace("unbounded(", "")
 }
 
+/// Whether a file is code of the program.
+fn is_ours(name: &str) -> bool {
+    let roots = ["config/src/", "nics/src/", "stages/src/", "pipeline/src/"];
+    let parts = ["resolver", "streams", "validator", "control"];
+    let is_part = |part: &&str| name.starts_with(&format!("pipeline/{part}/src/"));
+    let is_test = ["/tests", "testing.rs", "stub.rs"].iter().any(|part| name.contains(part));
+    let is_in = roots.iter().any(|root| name.starts_with(root)) || parts.iter().any(is_part);
+    name.ends_with(".rs") && is_in && !is_test
+}
+
 #[test]
 fn every_bounded_thing_is_shared_or_harms_nobody() {
-    let is_ours = |name: &str| {
-        let roots = ["config/src/", "nics/src/", "stages/src/", "pipeline/src/"];
-        let parts = ["resolver", "streams", "validator", "control"];
-        let is_part = |part: &&str| name.starts_with(&format!("pipeline/{part}/src/"));
-        let is_test = ["/tests", "testing.rs", "stub.rs"].iter().any(|part| name.contains(part));
-        let is_in = roots.iter().any(|root| name.starts_with(root)) || parts.iter().any(is_part);
-        name.ends_with(".rs") && is_in && !is_test
-    };
     // Functions of this name check the numbers of a request.
     let others =
         ["control/src/api/explain.rs", "control/src/api/routes.rs", "src/control/process.rs"];
@@ -183,6 +244,44 @@ fn every_bound_of_the_configuration_is_shared_or_harms_nobody() {
         match of {
             Clients(file) => assert!(shared(file) || STREAMS.contains(file), "{key}: {file}"),
             One(reason) | Ours(reason) => assert!(reason.len() > 5, "{key}"),
+        }
+    }
+}
+
+/// The constants that a line compares with lengths of fields.
+fn bounds_of(line: &str) -> impl Iterator<Item = &str> {
+    line.split("self.").skip(1).filter_map(|field| {
+        let calls = [".len() ", ".count() ", "count() "];
+        let (field, rest) = calls.iter().find_map(|call| field.split_once(call))?;
+        let of_field = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
+        let (operator, rest) = rest.split_once(' ')?;
+        let is_compared = ["<", ">", "<=", ">=", "=="].contains(&operator);
+        let end = rest.find(|letter: char| !letter.is_ascii_uppercase() && letter != '_');
+        let name = &rest[..end.unwrap_or(rest.len())];
+        (field.chars().all(of_field) && is_compared && name.len() > 3).then_some(name)
+    })
+}
+
+#[test]
+fn every_table_with_a_bound_of_its_own_is_shared_or_harms_nobody() {
+    let mut found = BTreeSet::new();
+    // What the configuration reads is one operator's.
+    let is_shared = |name: &str| is_ours(name) && !name.starts_with("config/");
+    for file in files().iter().filter(|file| is_shared(&file.name)) {
+        let code = code(&file.text);
+        for name in code.lines().flat_map(bounds_of) {
+            found.insert((file.name.clone(), name.to_owned()));
+        }
+    }
+    let known: BTreeSet<_> =
+        TABLES.iter().map(|(file, name, _)| ((*file).to_owned(), (*name).to_owned())).collect();
+    assert_eq!(found, known, "who fills it, and whom does that harm? write a row");
+    for (file, _, of) in &TABLES {
+        match of {
+            Clients(by) => {
+                assert!(files().iter().any(|one| one.name == *file && code(&one.text).contains(by)))
+            }
+            One(reason) | Ours(reason) => assert!(reason.len() > 5, "{file}"),
         }
     }
 }

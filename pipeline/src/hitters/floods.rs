@@ -131,7 +131,8 @@ impl Floods {
         over.sort_unstable_by(|one, other| other.cmp(one));
         let mut news = Vec::new();
         for (misses, names, answered, zone) in over {
-            if self.floods.len() >= MAX_FLOODS && !self.floods.contains_key(&zone) {
+            let has_place = self.floods.len() < MAX_FLOODS || self.floods.contains_key(&zone);
+            if !has_place && !self.displace_smallest(misses, &mut news) {
                 continue;
             }
             let begin = || Flood { since: second, ..Flood::default() };
@@ -153,6 +154,20 @@ impl Floods {
             stays
         });
         news
+    }
+
+    /// Forgets the flood with fewest misses, if these are fewer than so many.
+    fn displace_smallest(&mut self, misses: u64, news: &mut Vec<News>) -> bool {
+        let smallest = self.floods.iter().min_by_key(|(_, flood)| flood.misses);
+        let smaller = smallest.filter(|(_, flood)| flood.misses < misses);
+        let Some((zone, flood)) = smaller.map(|(zone, flood)| (Key::clone(zone), *flood)) else {
+            return false;
+        };
+        self.floods.remove(&zone);
+        if flood.is_one() {
+            news.push(News::Ended(zone));
+        }
+        true
     }
 
     /// The flooded zones.
@@ -249,6 +264,12 @@ mod tests {
             }
             floods.end_second(at);
         }
+        assert_eq!(floods.list().count(), MAX_FLOODS);
+        // Many small ones hide no large one.
+        second(&mut floods, 2, 300, 0);
+        let news = second(&mut floods, 3, 300, 0);
+        assert!(news.iter().any(|one| matches!(one, News::Began(zone, _) if **zone == *ZONE)));
+        assert!(news.iter().all(|one| !matches!(one, News::Ended(zone) if **zone == *ZONE)));
         assert_eq!(floods.list().count(), MAX_FLOODS);
     }
 }

@@ -72,8 +72,8 @@ pub struct HeavyHitters {
 
 struct Shared {
     tables: Mutex<Tables>,
-    /// Zones whose flood has begun, for automatic limits, and whether the log has room for more of them.
-    begun: Mutex<Vec<(String, bool)>>,
+    /// Zones whose flood has begun, for automatic limits, with their misses, and whether the log has room for more of them.
+    begun: Mutex<Vec<(String, u64, bool)>>,
     counters: Arc<HitterCounters>,
 }
 
@@ -137,9 +137,9 @@ impl HeavyHitters {
         if config.hitters.auto_limit == 0 {
             return;
         }
-        for (zone, is_told) in begun {
+        for (zone, misses, is_told) in begun {
             let (rate, seconds) = (config.hitters.auto_limit, Some(config.hitters.limit_seconds));
-            match limiter.limit_flood(&LimitOrder { zone, rate, seconds }, now) {
+            match limiter.limit_flood(&LimitOrder { zone, rate, seconds }, misses, now) {
                 Ok(Some(done)) => tracing::warn!("{done}, because it is flooded"),
                 Err((_, why)) if is_told => {
                     tracing::warn!("a flooded zone is not limited: {why}");
@@ -247,7 +247,7 @@ impl Counter {
                 }
                 let mut begun = locked(&self.shared.begun);
                 if begun.len() < MAX_NEWS {
-                    begun.push((zone, is_told));
+                    begun.push((zone, flood.misses, is_told));
                 }
             }
             News::Ended(zone) if is_told => {
