@@ -110,18 +110,22 @@ done
 inside systemctl reload pmdns || fail "reload failed"
 say "serves as its user, with a filter of its own below that of the unit"
 
+is_another_process() {
+    local now
+    now=$(main_process)
+    [[ $now != 0 && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]
+}
+
 # Every bug is an abort. Six of them in a row are more than systemd takes by default.
-for _ in $(seq 6); do
-    before=$(main_process)
-    inside kill -ABRT "$before"
-    again() {
-        local now
-        now=$(main_process)
-        [[ $now != 0 && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]
-    }
-    wait_for "it is not started again after a crash" again
-done
-wait_for "no answer after six crashes" serves
+comes_back_after_six_crashes() {
+    for _ in $(seq 6); do
+        before=$(main_process)
+        inside kill -ABRT "$before"
+        wait_for "it is not started again after a crash" is_another_process
+    done
+    wait_for "no answer after six crashes" serves
+}
+comes_back_after_six_crashes
 say "is started again after six crashes in a row"
 
 before=$(main_process)

@@ -134,7 +134,7 @@ fn between_checks_reports_have_what_is_new_and_the_last_answers_to_probes() {
     let silent = format!("core {core} does not answer within {} ms", PATIENCE.as_millis());
     for (is_dead, problems) in [
         (0, vec![silent.clone()]),
-        (1, vec![silent.clone(), "no upstream of the group default is alive".to_owned()]),
+        (1, vec![silent, "no upstream of the group default is alive".to_owned()]),
     ] {
         let roster = node.rig.gauges.upstreams.roster();
         roster.slots()[0].counters.dead.store(is_dead, Ordering::Relaxed);
