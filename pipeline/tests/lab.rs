@@ -83,6 +83,8 @@ mod dnssec;
 mod encrypted;
 #[path = "lab/floods.rs"]
 mod floods;
+#[path = "lab/generated_imports.rs"]
+mod generated_imports;
 #[path = "lab/hitters.rs"]
 mod hitters;
 #[path = "lab/idle.rs"]

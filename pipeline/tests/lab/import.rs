@@ -8,7 +8,7 @@ use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::process::{Command, Output};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hickory_proto::op::Message;
 
@@ -22,13 +22,13 @@ use crate::process::Process;
 /// The address that all of them answer at.
 const SERVER: &str = "192.0.2.53";
 /// Clients: in the views of the files, and in none.
-const CLIENTS: [&str; 4] = ["10.1.0.5", "10.2.0.5", "172.16.0.5", "198.51.100.7"];
+pub(crate) const CLIENTS: [&str; 4] = ["10.1.0.5", "10.2.0.5", "172.16.0.5", "198.51.100.7"];
 /// The port of the stubs, and their addresses.
 const UPSTREAMS: (&str, u16) = ("127.0.0.", 5399);
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
-const A: u16 = 1;
+pub(crate) const A: u16 = 1;
 const PTR: u16 = 12;
-const MX: u16 = 15;
+pub(crate) const MX: u16 = 15;
 
 /// A file, and what is asked of both.
 struct Case {
@@ -101,17 +101,35 @@ fn unbound_answers_as_what_was_made_of_its_file() {
     isolated("import::unbound_answers_as_what_was_made_of_its_file", || {
         set_up();
         for case in cases {
-            let more = format!(
-                "server:\n username: \"\"\n chroot: \"\"\n directory: {FOLDER}\n pidfile: {FOLDER}/unbound.pid\n use-syslog: no\n \
-                 module-config: iterator\n do-not-query-localhost: no\n num-threads: 1\nremote-control:\n control-enable: no\n"
-            );
-            let file = path("unbound.conf");
-            fs::write(&file, text_of(case.file) + &more).unwrap();
-            let mut command = Command::new("/usr/sbin/unbound");
-            let server = Process::start("unbound", command.arg("-d").arg("-c").arg(&file));
-            compare(&case, server);
+            compare(&case, unbound(&text_of(case.file)));
         }
     });
+}
+
+/// Starts Unbound with a file, and what a lab needs besides.
+pub(crate) fn unbound(text: &str) -> Process {
+    let more = format!(
+        "server:\n username: \"\"\n chroot: \"\"\n directory: {FOLDER}\n pidfile: {FOLDER}/unbound.pid\n use-syslog: no\n \
+         module-config: iterator\n do-not-query-localhost: no\n num-threads: 1\nremote-control:\n control-enable: no\n"
+    );
+    let file = path("unbound.conf");
+    fs::write(&file, text.to_owned() + &more).unwrap();
+    let mut command = Command::new("/usr/sbin/unbound");
+    Process::start("unbound", command.arg("-d").arg("-c").arg(&file))
+}
+
+pub(crate) fn named(text: &str) -> Process {
+    let file = path("named.conf");
+    fs::write(&file, text.to_owned() + "controls { };\n").unwrap();
+    let mut command = Command::new("/usr/sbin/named");
+    Process::start("named", command.arg("-g").arg("-c").arg(&file))
+}
+
+pub(crate) fn dnsdist(text: &str) -> Process {
+    let file = path("dnsdist.conf");
+    fs::write(&file, text).unwrap();
+    let mut command = Command::new("/usr/bin/dnsdist");
+    Process::start("dnsdist", command.args(["--supervised", "-C"]).arg(&file))
 }
 
 #[test]
@@ -137,15 +155,12 @@ fn named_answers_as_what_was_made_of_its_file() {
     isolated("import::named_answers_as_what_was_made_of_its_file", || {
         set_up();
         for case in cases {
-            let file = path("named.conf");
-            fs::write(&file, text_of(case.file) + "controls { };\n").unwrap();
-            let mut command = Command::new("/usr/sbin/named");
-            let server = Process::start("named", command.arg("-g").arg("-c").arg(&file));
-            compare(&case, server);
+            compare(&case, named(&text_of(case.file)));
         }
         // A zone that some may not ask for is not shown to any of these.
         let case = whole("n5-zone-allow-query.conf", &[("secret.corp.example", A)]);
-        for answer in ours(&Case { is_partial: true, ..case }) {
+        let queries = queries(case.clients, case.questions);
+        for answer in ours_of(&Case { is_partial: true, ..case }, &queries) {
             assert!(!answer.1.iter().any(|record| record.contains("10.0.0.99")), "{answer:?}");
         }
     });
@@ -177,17 +192,13 @@ fn dnsdist_answers_as_what_was_made_of_its_file() {
     isolated("import::dnsdist_answers_as_what_was_made_of_its_file", || {
         set_up();
         for case in [case, pool] {
-            let file = path("dnsdist.conf");
-            fs::write(&file, text_of(case.file)).unwrap();
-            let mut command = Command::new("/usr/bin/dnsdist");
-            let server = Process::start("dnsdist", command.args(["--supervised", "-C"]).arg(&file));
-            compare(&case, server);
+            compare(&case, dnsdist(&text_of(case.file)));
         }
     });
 }
 
 /// A file of the cases; its other files are in the lab's folder.
-fn text_of(file: &str) -> String {
+pub(crate) fn text_of(file: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/import/data/cases");
     for zone in ["internal.db", "external.db", "rpz.db"] {
         fs::copy(format!("{folder}/{zone}"), path(zone)).unwrap();
@@ -196,7 +207,7 @@ fn text_of(file: &str) -> String {
 }
 
 /// All addresses are on loopback. Two stubs answer there.
-fn set_up() {
+pub(crate) fn set_up() {
     for address in CLIENTS.iter().chain(&[SERVER]) {
         sh(&format!("ip address add {address}/32 dev lo"));
     }
@@ -233,7 +244,7 @@ fn serve(socket: &UdpSocket, number: u8) {
 }
 
 /// The rcode of a reply, and its records without their TTLs.
-type Answer = (String, BTreeSet<String>);
+pub(crate) type Answer = (String, BTreeSet<String>);
 
 fn answer(message: &Message) -> Answer {
     let records = message.answers.iter();
@@ -244,78 +255,112 @@ fn answer(message: &Message) -> Answer {
 
 /// Asks both; every answer is the same.
 fn compare(case: &Case, server: Process) {
-    let theirs = theirs(case);
+    wait_for_theirs(case.clients[0]);
+    let queries = queries(case.clients, case.questions);
+    let theirs = theirs(&queries, PATIENCE);
     drop(server);
-    let ours = ours(case);
-    for ((query, theirs), ours) in queries(case).iter().zip(&theirs).zip(&ours) {
-        assert_eq!(ours, theirs, "{}: {} asks for {} {}", case.file, query.0, query.1.0, query.1.1);
-    }
-    println!("{}: {} answers are the same", case.file, ours.len());
+    are_alike(case.file, &queries, &theirs, &ours_of(case, &queries));
+    println!("{}: {} answers are the same", case.file, queries.len());
 }
 
+pub(crate) fn are_alike(what: &str, queries: &[Asked], theirs: &[Answer], ours: &[Answer]) {
+    for ((query, theirs), ours) in queries.iter().zip(theirs).zip(ours) {
+        assert_eq!(ours, theirs, "{what}: {} asks for {} {}", query.0, query.1.0, query.1.1);
+    }
+}
+
+/// The answers of pmdns with the configuration that import makes of a case.
+fn ours_of(case: &Case, queries: &[Asked]) -> Vec<Answer> {
+    let text = text_of(case.file);
+    let (mut code, mut made) = import(&text, &[]);
+    if case.is_partial {
+        assert_eq!((code, made.len()), (Some(10), 0), "{}", case.file);
+        (code, made) = import(&text, &["--partial"]);
+    }
+    assert!([Some(0), Some(6)].contains(&code), "{}: {code:?}", case.file);
+    ours(&made, queries)
+}
+
+/// A question of a client.
+pub(crate) type Asked = (&'static str, (&'static str, u16));
+
 /// Each question by each client.
-fn queries(case: &Case) -> Vec<(&'static str, (&'static str, u16))> {
-    let of = |client: &'static str| case.questions.iter().map(move |question| (client, *question));
-    case.clients.iter().flat_map(|client| of(client)).collect()
+pub(crate) fn queries(clients: &[&'static str], questions: &[(&'static str, u16)]) -> Vec<Asked> {
+    let of = |client: &'static str| questions.iter().map(move |question| (client, *question));
+    clients.iter().flat_map(|client| of(client)).collect()
 }
 
 fn message(place: usize, (name, qtype): (&str, u16)) -> Vec<u8> {
     Query { id: u16::try_from(place).unwrap(), name, qtype, udp_size: None }.message()
 }
 
-/// The other server's answers.
-fn theirs(case: &Case) -> Vec<Answer> {
-    let ask = |client: &str, query: &[u8], patience: Duration| -> Option<Message> {
-        let socket = UdpSocket::bind((client, 0)).unwrap();
-        socket.set_read_timeout(Some(patience)).unwrap();
-        socket.send_to(query, (SERVER, 53)).unwrap();
-        let mut reply = [0; 1500];
-        let length = socket.recv(&mut reply).ok()?;
-        Message::from_vec(&reply[..length]).ok()
-    };
-    let first = message(1, ("up.example", A));
-    let wait = Duration::from_millis(100);
-    wait_until("the other server answers", || ask(case.clients[0], &first, wait).is_some());
-    let queries = queries(case);
-    let mut all = queries.iter().enumerate();
-    all.by_ref()
-        .map(|(place, (client, question))| {
-            let reply = ask(client, &message(place, *question), PATIENCE);
-            answer(
-                &reply.unwrap_or_else(|| panic!("{}: {client} {question:?}: no reply", case.file)),
-            )
-        })
-        .collect()
+/// Asks the other server.
+fn ask(client: &str, query: &[u8]) -> UdpSocket {
+    let socket = UdpSocket::bind((client, 0)).unwrap();
+    socket.send_to(query, (SERVER, 53)).unwrap();
+    socket
 }
 
-/// The answers of pmdns with the configuration that import makes.
-fn ours(case: &Case) -> Vec<Answer> {
+/// Its reply, if it comes in time.
+fn reply(socket: &UdpSocket, patience: Duration) -> Option<Message> {
+    socket.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).unwrap();
+    let mut reply = [0; 1500];
+    let length = socket.recv(&mut reply).ok()?;
+    Message::from_vec(&reply[..length]).ok()
+}
+
+/// Waits until the other server answers this client.
+pub(crate) fn wait_for_theirs(client: &str) {
+    let first = message(1, ("up.example", A));
+    let wait = Duration::from_millis(100);
+    wait_until("the other server answers", || reply(&ask(client, &first), wait).is_some());
+}
+
+/// The other server's answers. One that is not there after so long is none.
+pub(crate) fn theirs(queries: &[Asked], patience: Duration) -> Vec<Answer> {
+    let ask =
+        |(place, (client, question)): (usize, &Asked)| ask(client, &message(place, *question));
+    let sockets: Vec<UdpSocket> = queries.iter().enumerate().map(ask).collect();
+    let end = Instant::now() + patience;
+    let heard = |socket| {
+        reply(socket, end.saturating_duration_since(Instant::now()))
+            .as_ref()
+            .map_or_else(silence, answer)
+    };
+    sockets.iter().map(heard).collect()
+}
+
+/// What a client gets whose query is dropped.
+fn silence() -> Answer {
+    ("none".to_owned(), BTreeSet::new())
+}
+
+/// The exit code of an import, and the configuration that it makes.
+pub(crate) fn import(text: &str, more: &[&str]) -> (Option<i32>, String) {
     let file = path("imported.conf");
-    fs::write(&file, text_of(case.file)).unwrap();
-    let import =
-        |more: &[&str]| Command::new(BINARY).arg("import").arg(&file).args(more).output().unwrap();
-    let mut made = import(&[]);
-    if case.is_partial {
-        assert_eq!((made.status.code(), made.stdout.len()), (Some(10), 0), "{}", said(&made));
-        made = import(&["--partial"]);
-    }
-    assert!([Some(0), Some(6)].contains(&made.status.code()), "{}: {}", case.file, said(&made));
+    fs::write(&file, text).unwrap();
+    let made = Command::new(BINARY).arg("import").arg(&file).args(more).output().unwrap();
+    (made.status.code(), String::from_utf8(made.stdout).unwrap())
+}
+
+/// The answers of pmdns with a configuration that import has made.
+pub(crate) fn ours(made: &str, queries: &[Asked]) -> Vec<Answer> {
     let config = path("pmdns.toml");
-    fs::write(&config, for_replay(std::str::from_utf8(&made.stdout).unwrap())).unwrap();
+    fs::write(&config, for_replay(made)).unwrap();
     let (input, output) = (path("in.pcap"), path("out.pcap"));
-    let frame = |(place, (client, question)): (usize, &(&str, (&str, u16)))| {
+    let frame = |(place, (client, question)): (usize, &Asked)| {
         let from: IpAddr = client.parse().unwrap();
         let to: IpAddr = SERVER.parse().unwrap();
         let path = Path { from: (MACS[0], from, 5000), to: (MACS[1], to, 53), vlans: Vec::new() };
         path.frame(&message(place, *question))
     };
-    let frames: Vec<Vec<u8>> = queries(case).iter().enumerate().map(frame).collect();
+    let frames: Vec<Vec<u8>> = queries.iter().enumerate().map(frame).collect();
     pcap::write(&input, &frames);
     let mut replay = Command::new(BINARY);
     replay.arg("replay").arg(&input).arg("-o").arg(&output).arg("-c").arg(&config);
     let played = replay.output().unwrap();
-    assert_eq!(played.status.code(), Some(0), "{}: {}", case.file, said(&played));
-    let mut answers = vec![("none".to_owned(), BTreeSet::new()); frames.len()];
+    assert_eq!(played.status.code(), Some(0), "{}\n{made}", said(&played));
+    let mut answers = vec![silence(); frames.len()];
     for frame in pcap::read(&output) {
         let Some(datagram) = frames::read(&frame).unwrap() else { continue };
         let reply = Message::from_vec(datagram.payload).unwrap();

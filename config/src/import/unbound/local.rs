@@ -300,6 +300,10 @@ fn write(
     match *kind {
         kind if OPEN.contains(&kind) => open(key, zone, around, forwards, forwarder),
         "always_nxdomain" => forwarder.block(name, views, origin),
+        // Without data not even the name itself exists.
+        "static" if data.is_empty() && special::zone_of(key).is_none() => {
+            forwarder.block(name, views, origin);
+        }
         "static" => {
             let is_apex = |one: &Data<'_>| one.name == key && one.rtype.eq_ignore_ascii_case("SOA");
             match data.iter().any(is_apex) {
