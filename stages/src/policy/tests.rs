@@ -356,6 +356,43 @@ fn kept_of_aliases(policy: &Policy, asked: &str, targets: &[&str]) -> (Rcode, [u
 }
 
 #[test]
+fn the_order_of_block_lists_and_exceptions() {
+    let first = Written::new(
+        "||both.example^\n||home.example^\n@@||spared.example^\n||hard.example^$important\n||x.deep.example^\n",
+    );
+    let second =
+        Written::new("||both.example^\n||spared.example^\n||deep.example^\n@@||hard.example^\n");
+    let mut config = bare();
+    config.blocklists = vec![first.list(BlockAction::Refused), second.list(BlockAction::Nodata)];
+    let block = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    config.block.names = block(&["both.block.example", "first.example", "lifted.example"]);
+    config.block.except = block(&["hard.block.example", "lifted.example"]);
+    config.local = vec![address("www.home.example.")];
+    let third = Written::new("||hard.block.example^$important\n||both.block.example^\n");
+    config.blocklists.push(third.list(BlockAction::Null));
+    let mut stage = policy(&config);
+    for (name, expected) in [
+        ("both.example.", Some(Rcode::REFUSED)),
+        ("spared.example.", None),
+        ("x.spared.example.", None),
+        ("hard.example.", Some(Rcode::REFUSED)),
+        ("deep.example.", Some(Rcode::NOERROR)),
+        ("x.deep.example.", Some(Rcode::REFUSED)),
+        ("both.block.example.", Some(Rcode::NXDOMAIN)),
+        ("hard.block.example.", None),
+        ("lifted.example.", None),
+        ("first.example.", Some(Rcode::NXDOMAIN)),
+        ("other.example.", None),
+    ] {
+        let got = ask(&mut stage, &format!("{name} TXT"));
+        let expected =
+            expected.map_or((ON, Answer::None), |rcode| (ANSWERED, Answer::Rcode(rcode)));
+        assert_eq!(got, expected, "{name}");
+    }
+    assert_eq!(local(&mut stage, "www.home.example. A"), Some((Rcode::NOERROR, [1, 0, 0])));
+}
+
+#[test]
 fn records_outside_the_zone_of_their_file_are_left_out_with_a_warning() {
     let text = "$TTL 60\nlan. SOA a. b. 1 2 3 4 5\nx.lan. A 192.0.2.1\nx.elsewhere. A 192.0.2.2\n";
     let file = Written::new(text);

@@ -192,7 +192,8 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
         }
     }
     for name in config.block.wire_exceptions()? {
-        let listed = Listed { name: &name, scope: Scope::Except, is_important: false };
+        // No line of a list counts more.
+        let listed = Listed { name: &name, scope: Scope::Except, is_important: true };
         if !lists.add(listed, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
             return Err(RulesetError::TooMany);
         }
