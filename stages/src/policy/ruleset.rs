@@ -131,6 +131,7 @@ impl Ruleset {
     }
 
     /// Where a packet goes by a decision, and with which answer. `None`: the rules let it pass.
+    #[inline(always)]
     fn carry_out(&self, (decision, why): Verdict, packet: &mut Packet) -> Option<Step> {
         packet.answer = match decision {
             RuleDecision::Pass => return None,
