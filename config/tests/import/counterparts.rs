@@ -398,3 +398,20 @@ fn names_of_upstreams_are_looked_up_where_unbound_does() {
     );
     assert!(!made.toml.contains("tls://dns.other"));
 }
+
+#[test]
+fn names_that_named_does_not_tell_are_not_told_here_either() {
+    let of = |line: &str| {
+        let text = format!("options {{ forwarders {{ 192.0.2.1; }}; forward only; {line} }};");
+        one(&text, Format::Named)
+    };
+    for line in ["version none;", "version \"none\";", "server-id none;", "hostname none;"] {
+        let made = of(line);
+        assert_eq!((made.decisive.len(), made.unneeded), (0, 1), "{line}: {}", made.toml);
+        assert_eq!(Config::from_toml(&made.toml).unwrap().answers.version, None, "{line}");
+    }
+    let made = of("version \"mine\";");
+    assert_eq!(Config::from_toml(&made.toml).unwrap().answers.version.as_deref(), Some("mine"));
+    let made = of("server-id hostname;");
+    assert!(made.decisive.is_empty() && made.toml.contains("answers.identity"), "{}", made.toml);
+}

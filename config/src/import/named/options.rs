@@ -318,6 +318,11 @@ fn option(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
         "stale-answer-client-timeout" if value != "off" && value != "disabled" => {
             forwarder.number("cache", "stale_client_timeout_ms", value, origin);
         }
+        "check-names" if value == "response" && one.word(2) == "fail" => {
+            forwarder
+                .draft
+                .unmapped(origin, "answers for names that are no host names are relayed");
+        }
         "max-udp-size" => forwarder.number("answers", "max_udp_size", value, origin),
         "minimal-any" => forwarder.switch("answers", "minimal_any", value, origin),
         "prefetch" => forwarder.draft.set("prefetch", "enabled", value != "0", origin),
@@ -341,6 +346,11 @@ fn option(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
             let key = if word == "version" { "version" } else { "identity" };
             forwarder.draft.set("answers", key, value, origin);
         }
+        "server-id" if value == "hostname" => {
+            let why = "write the machine's name into `answers.identity`; without it such queries are refused";
+            forwarder.draft.unmapped(origin, why);
+        }
+        "version" | "server-id" => forwarder.draft.unneeded(origin),
         "tcp-clients" => forwarder.number("streams", "max_connections", value, origin),
         "rate-limit" => rate_limit(one, names, forwarder),
         "querylog" | "responselog" if truth(value) == Some(false) => {
