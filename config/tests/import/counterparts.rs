@@ -415,3 +415,17 @@ fn names_that_named_does_not_tell_are_not_told_here_either() {
     let made = of("server-id hostname;");
     assert!(made.decisive.is_empty() && made.toml.contains("answers.identity"), "{}", made.toml);
 }
+
+#[test]
+fn a_program_that_may_decide_refuses_the_import() {
+    for (line, is_decisive) in [
+        ("for _, n in ipairs({'10.0.0.0/8'}) do addACL(n) end", true),
+        ("for _, n in ipairs(blocked) do addDomainBlock(n) end", true),
+        ("function blockFilter(dq) return true end", true),
+        ("setServerPolicyLua('mine', function(servers, dq) return servers[1] end)", true),
+        ("function maintenance() count = 1 end", false),
+    ] {
+        let made = one(&format!("newServer('192.0.2.1')\n{line}\n"), Format::Dnsdist);
+        assert_eq!(!made.decisive.is_empty(), is_decisive, "{line}");
+    }
+}
