@@ -128,7 +128,7 @@ pub struct GroupHealth {
     pub group: String,
     /// Its upstreams.
     pub upstreams: usize,
-    /// Those that are not dead. An upstream is dead when it rests and a probe of ours had no reply.
+    /// Those that are not dead. An upstream is dead when it rests and a probe of ours had no reply, or SERVFAIL as all before.
     pub alive: usize,
     /// Whether the node is unfit without it.
     pub is_needed: bool,

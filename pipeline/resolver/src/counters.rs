@@ -191,7 +191,7 @@ counters! {
         srtt_us: gauge,
         /// 0: well. 1: resting after failures, asked after the others.
         state: gauge,
-        /// 1: it rests, and a probe of ours had no reply either. Clients alone cannot make it so.
+        /// 1: it rests, and a probe of ours had no reply either, or SERVFAIL like ten before. Clients alone cannot make it so.
         dead: gauge,
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, RateLimit, Streams};
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE};
@@ -113,7 +114,9 @@ impl Rig {
 
     /// Waits until the counters are as `is` wants them.
     pub(crate) fn wait_until(&self, is: impl Fn(&StreamSnapshot) -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
         while !is(&self.counted()) {
+            assert!(Instant::now() < end, "a minute in vain: {:?}", self.counted());
             std::thread::yield_now();
         }
     }
