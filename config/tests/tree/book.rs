@@ -134,6 +134,23 @@ fn every_example_is_a_configuration() {
     assert!(checked >= 5, "only {checked} examples were found");
 }
 
+/// The lab `console` looks at every table in a browser; this finds the usual reason without one.
+#[test]
+fn no_first_column_is_wider_than_a_small_page() {
+    // docs/book.css keeps code in a first column on one line.
+    const WIDEST: usize = 88;
+    let mut wide = Vec::new();
+    for (page, text) in pages() {
+        let first = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+        let code = first.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        wide.extend(
+            code.filter(|code| code.len() > WIDEST)
+                .map(|code| format!("{}: {code}", page.display())),
+        );
+    }
+    assert!(wide.is_empty(), "a browser would cut these tables off: {wide:#?}");
+}
+
 #[test]
 fn every_metric_that_a_task_names_is_exported() {
     let mut named = 0;
