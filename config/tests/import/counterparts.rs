@@ -410,10 +410,14 @@ fn names_that_named_does_not_tell_are_not_told_here_either() {
         assert_eq!((made.decisive.len(), made.unneeded), (0, 1), "{line}: {}", made.toml);
         assert_eq!(Config::from_toml(&made.toml).unwrap().answers.version, None, "{line}");
     }
-    let made = of("version \"mine\";");
-    assert_eq!(Config::from_toml(&made.toml).unwrap().answers.version.as_deref(), Some("mine"));
+    for name in ["mine", "hostname"] {
+        let made = of(&format!("version \"{name}\";"));
+        assert_eq!(Config::from_toml(&made.toml).unwrap().answers.version.as_deref(), Some(name));
+    }
     let made = of("server-id hostname;");
     assert!(made.decisive.is_empty() && made.toml.contains("answers.identity"), "{}", made.toml);
+    let made = of("check-names response fail;");
+    assert!(made.decisive.is_empty() && made.toml.contains("are relayed"), "{}", made.toml);
 }
 
 #[test]

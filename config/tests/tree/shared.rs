@@ -243,7 +243,7 @@ fn every_bound_of_the_configuration_is_shared_or_harms_nobody() {
     for (key, of) in &KEYS {
         match of {
             Clients(file) => assert!(shared(file) || STREAMS.contains(file), "{key}: {file}"),
-            One(reason) | Ours(reason) => assert!(reason.len() > 5, "{key}"),
+            One(reason) | Ours(reason) => assert!(is_reason(reason), "{key}"),
         }
     }
 }
@@ -251,7 +251,7 @@ fn every_bound_of_the_configuration_is_shared_or_harms_nobody() {
 /// The constants that a line compares with lengths of fields.
 fn bounds_of(line: &str) -> impl Iterator<Item = &str> {
     line.split("self.").skip(1).filter_map(|field| {
-        let calls = [".len() ", ".count() ", "count() "];
+        let calls = [".len() ", "count() "];
         let (field, rest) = calls.iter().find_map(|call| field.split_once(call))?;
         let of_field = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
         let (operator, rest) = rest.split_once(' ')?;
@@ -281,7 +281,12 @@ fn every_table_with_a_bound_of_its_own_is_shared_or_harms_nobody() {
             Clients(by) => {
                 assert!(files().iter().any(|one| one.name == *file && code(&one.text).contains(by)))
             }
-            One(reason) | Ours(reason) => assert!(reason.len() > 5, "{file}"),
+            One(reason) | Ours(reason) => assert!(is_reason(reason), "{file}"),
         }
     }
+}
+
+/// More than a word.
+fn is_reason(text: &str) -> bool {
+    text.contains(' ')
 }

@@ -69,8 +69,9 @@ fn compare(what: &str, files: &BoxedStrategy<String>, start: fn(&str) -> Process
         wait_for_theirs(ADMIN);
         let theirs = theirs(&queries, SILENCE);
         drop(server);
-        let (code, made) = import::import(&text, &[]);
-        match code {
+        let imported = import::import(&text, &[]);
+        let made = import::written(&imported);
+        match imported.status.code() {
             // Nothing is written that would answer somebody else, or otherwise.
             Some(10) => assert_eq!(made, "", "{text}"),
             Some(0) => {
@@ -85,7 +86,7 @@ fn compare(what: &str, files: &BoxedStrategy<String>, start: fn(&str) -> Process
             Some(6) => {
                 nobody_gains(&format!("{text}\n{made}"), &queries, &theirs, &ours(&made, &queries))
             }
-            other => panic!("exit {other:?}: {text}"),
+            other => panic!("exit {other:?}: {text}\n{}", import::said(&imported)),
         }
     }
     println!("{what}: {count} files, {whole} of them taken over as a whole");
@@ -241,6 +242,7 @@ fn dnsdist_files_of_pieces_are_taken_over() {
 #[ignore = "needs root and network namespaces: scripts/test.sh runs it"]
 fn named_files_of_pieces_are_taken_over() {
     isolated("generated_imports::named_files_of_pieces_are_taken_over", || {
+        // Its zone files come with it.
         import::text_of("n4-rpz-in-view.conf");
         compare("named", &named_files(), import::named);
     });

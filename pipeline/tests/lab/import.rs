@@ -259,6 +259,9 @@ fn compare(case: &Case, server: Process) {
     let queries = queries(case.clients, case.questions);
     let theirs = theirs(&queries, PATIENCE);
     drop(server);
+    for (query, theirs) in queries.iter().zip(&theirs) {
+        assert_ne!(*theirs, silence(), "{}: no reply to {query:?}", case.file);
+    }
     are_alike(case.file, &queries, &theirs, &ours_of(case, &queries));
     println!("{}: {} answers are the same", case.file, queries.len());
 }
@@ -272,13 +275,13 @@ pub(crate) fn are_alike(what: &str, queries: &[Asked], theirs: &[Answer], ours: 
 /// The answers of pmdns with the configuration that import makes of a case.
 fn ours_of(case: &Case, queries: &[Asked]) -> Vec<Answer> {
     let text = text_of(case.file);
-    let (mut code, mut made) = import(&text, &[]);
+    let mut made = import(&text, &[]);
     if case.is_partial {
-        assert_eq!((code, made.len()), (Some(10), 0), "{}", case.file);
-        (code, made) = import(&text, &["--partial"]);
+        assert_eq!((made.status.code(), made.stdout.len()), (Some(10), 0), "{}", said(&made));
+        made = import(&text, &["--partial"]);
     }
-    assert!([Some(0), Some(6)].contains(&code), "{}: {code:?}", case.file);
-    ours(&made, queries)
+    assert!([Some(0), Some(6)].contains(&made.status.code()), "{}: {}", case.file, said(&made));
+    ours(&written(&made), queries)
 }
 
 /// A question of a client.
@@ -335,12 +338,16 @@ fn silence() -> Answer {
     ("none".to_owned(), BTreeSet::new())
 }
 
-/// The exit code of an import, and the configuration that it makes.
-pub(crate) fn import(text: &str, more: &[&str]) -> (Option<i32>, String) {
+/// Runs an import.
+pub(crate) fn import(text: &str, more: &[&str]) -> Output {
     let file = path("imported.conf");
     fs::write(&file, text).unwrap();
-    let made = Command::new(BINARY).arg("import").arg(&file).args(more).output().unwrap();
-    (made.status.code(), String::from_utf8(made.stdout).unwrap())
+    Command::new(BINARY).arg("import").arg(&file).args(more).output().unwrap()
+}
+
+/// The configuration that an import has made.
+pub(crate) fn written(made: &Output) -> String {
+    String::from_utf8(made.stdout.clone()).unwrap()
 }
 
 /// The answers of pmdns with a configuration that import has made.
@@ -369,7 +376,7 @@ pub(crate) fn ours(made: &str, queries: &[Asked]) -> Vec<Answer> {
     answers
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

@@ -34,7 +34,7 @@ const USUAL_CLIENTS: [&str; 9] = [
 /// How the names of calls begin that ask for something, on a console.
 const OF_CONSOLE: [&str; 4] = ["show", "exceed", "get", "grep"];
 
-/// Calls that decide who may ask, what they are told, or whom we ask, and a function that does if it has this name.
+/// Names in a program that decide who may ask, what they are told, or whom we ask.
 const DECIDING: [&str; 20] = [
     "blockFilter",
     "addLuaAction",

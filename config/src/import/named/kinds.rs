@@ -65,7 +65,6 @@ pub(in crate::import) const KINDS: Kinds = Kinds {
         "glue-cache",
         "heartbeat-interval",
         "host-statistics",
-        "hostname",
         "interface-interval",
         "ipv4only-contact",
         "ipv4only-server",

@@ -342,15 +342,15 @@ fn option(one: &Statement, names: &Names<'_>, forwarder: &mut Forwarder) {
         "answer-cookie" => forwarder.switch("cookies", "enabled", value, origin),
         "require-server-cookie" => forwarder.switch("cookies", "require", value, origin),
         "cookie-secret" => forwarder.draft.set("cookies", "secret", value, origin),
-        "version" | "hostname" | "server-id" if !["", "none", "hostname"].contains(&value) => {
-            let key = if word == "version" { "version" } else { "identity" };
-            forwarder.draft.set("answers", key, value, origin);
+        "version" | "hostname" | "server-id" if ["", "none"].contains(&value) => {
+            forwarder.draft.unneeded(origin);
         }
         "server-id" if value == "hostname" => {
             let why = "write the machine's name into `answers.identity`; without it such queries are refused";
             forwarder.draft.unmapped(origin, why);
         }
-        "version" | "server-id" => forwarder.draft.unneeded(origin),
+        "version" => forwarder.draft.set("answers", "version", value, origin),
+        "hostname" | "server-id" => forwarder.draft.set("answers", "identity", value, origin),
         "tcp-clients" => forwarder.number("streams", "max_connections", value, origin),
         "rate-limit" => rate_limit(one, names, forwarder),
         "querylog" | "responselog" if truth(value) == Some(false) => {

@@ -278,7 +278,7 @@ fn attack_c_a_client_that_does_not_read_loses_its_connection_to_others() {
     deaf.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
     for network in 11..100 {
         let before = rig.counted();
-        if before.slow_readers > 0 {
+        if before.slow_readers > 0 && network >= 16 {
             return;
         }
         // The kernel takes some of the answers at any time. The rest fills the sum.
