@@ -99,13 +99,14 @@ impl ZoneLimiter {
 
     /// Limits a zone for an operator. A limit that it has is replaced, and what that has counted begins anew.
     pub fn limit(&mut self, order: &LimitOrder, by: &str, now: Instant) -> Result<String, Refused> {
-        self.make(order, (by, 0), now)
+        self.make(order, by, 0, now)
     }
 
     fn make(
         &mut self,
         order: &LimitOrder,
-        (by, misses): (&str, u64),
+        by: &str,
+        misses: u64,
         now: Instant,
     ) -> Result<String, Refused> {
         let LimitOrder { zone: text, rate, seconds } = order;
@@ -155,7 +156,7 @@ impl ZoneLimiter {
             let zone = smaller.zone.clone();
             self.remove(|made| made.zone == zone);
         }
-        self.make(order, (FLOOD, misses), now).map(Some)
+        self.make(order, FLOOD, misses, now).map(Some)
     }
 
     fn unlimit(&mut self, text: &str) -> Result<String, Refused> {

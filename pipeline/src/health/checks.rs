@@ -135,11 +135,9 @@ impl HealthChecks {
     pub fn turn(&mut self, now: Instant, ports: &[PortNews]) {
         if self.round.is_none() && self.due.is_none_or(|due| due <= now) {
             self.due = Some(now + INTERVAL);
-            let stands = |since: Instant| now.saturating_duration_since(since) < ANSWERS_STAND;
-            let answers = self.answers.take().filter(|(since, _)| stands(*since));
-            let rcodes = answers.as_ref().map(|(_, rcodes)| &**rcodes);
-            self.problems = self.judge(rcodes, ports).problems;
-            self.answers = answers;
+            self.answers
+                .take_if(|(since, _)| now.saturating_duration_since(*since) >= ANSWERS_STAND);
+            self.problems = self.judge(ports).problems;
         }
         let Some(round) = &mut self.round else { return };
         for answer in self.prober.answers() {
@@ -154,20 +152,19 @@ impl HealthChecks {
         if !is_complete && now.saturating_duration_since(round.since) < patience {
             return;
         }
-        let rcodes = std::mem::take(&mut round.rcodes);
+        self.answers = Some((now, std::mem::take(&mut round.rcodes)));
         self.round = None;
-        let health = self.judge(Some(&rcodes), ports);
         self.due = Some(now + INTERVAL);
-        self.answers = Some((now, rcodes));
+        let health = self.judge(ports);
         self.problems.clone_from(&health.problems);
         self.askers.drain(..).for_each(|tell| tell(&health));
     }
 
     /// The node's health by the answers to probes, if there were any, and everything else.
-    fn judge(&mut self, rcodes: Option<&[Option<u8>]>, ports: &[PortNews]) -> Health {
+    fn judge(&mut self, ports: &[PortNews]) -> Health {
         let mut health = Health {
             state: self.state,
-            cores: self.cores(rcodes),
+            cores: self.cores(),
             ports: self.ports(ports),
             groups: self.groups(),
             stuck_rings: self.stuck_rings(),
@@ -179,8 +176,9 @@ impl HealthChecks {
         health
     }
 
-    fn cores(&self, rcodes: Option<&[Option<u8>]>) -> Vec<CoreHealth> {
+    fn cores(&self) -> Vec<CoreHealth> {
         let clock = &self.gauges.clock;
+        let rcodes = self.answers.as_ref().map(|(_, rcodes)| rcodes);
         let plans = self.topology.workers.iter().zip(self.gauges.published());
         let cores = plans.enumerate().map(|(worker, (plan, published))| {
             let silent = clock.duration_of(clock.now().saturating_sub(published));

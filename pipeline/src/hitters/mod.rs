@@ -72,9 +72,18 @@ pub struct HeavyHitters {
 
 struct Shared {
     tables: Mutex<Tables>,
-    /// Zones whose flood has begun, for automatic limits, with their misses, and whether the log has room for more of them.
-    begun: Mutex<Vec<(String, u64, bool)>>,
+    /// Zones whose flood has begun, for automatic limits.
+    begun: Mutex<Vec<Begun>>,
     counters: Arc<HitterCounters>,
+}
+
+/// A zone whose flood has begun.
+struct Begun {
+    zone: String,
+    /// Misses in its last second.
+    misses: u64,
+    /// Whether the log has room for more of it.
+    is_told: bool,
 }
 
 /// The ends of the data cores' rings, with recorders at the others.
@@ -137,7 +146,7 @@ impl HeavyHitters {
         if config.hitters.auto_limit == 0 {
             return;
         }
-        for (zone, misses, is_told) in begun {
+        for Begun { zone, misses, is_told } in begun {
             let (rate, seconds) = (config.hitters.auto_limit, Some(config.hitters.limit_seconds));
             match limiter.limit_flood(&LimitOrder { zone, rate, seconds }, misses, now) {
                 Ok(Some(done)) => tracing::warn!("{done}, because it is flooded"),
@@ -247,7 +256,7 @@ impl Counter {
                 }
                 let mut begun = locked(&self.shared.begun);
                 if begun.len() < MAX_NEWS {
-                    begun.push((zone, flood.misses, is_told));
+                    begun.push(Begun { zone, misses: flood.misses, is_told });
                 }
             }
             News::Ended(zone) if is_told => {

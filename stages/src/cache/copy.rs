@@ -19,9 +19,14 @@ fn message_bytes<'e>(key: Key<'e>, entry: &'e impl Words) -> impl Iterator<Item 
     }
     let [qtype, qclass] = [key.qtype, key.qclass].map(u16::to_be_bytes);
     let question = key.name.iter().copied().chain(qtype).chain(qclass);
-    let len = usize::from(head.body_len);
-    let body = entry.words(head.body_at, len.div_ceil(8)).flat_map(u64::to_le_bytes).take(len);
+    let body = body_bytes(entry, head).take(head.body_len.into());
     start.into_iter().chain(question).chain(body)
+}
+
+/// The records' wire image, padded to whole words.
+fn body_bytes(entry: &impl Words, head: Head) -> impl Iterator<Item = u8> {
+    let words = usize::from(head.body_len).div_ceil(8);
+    entry.words(head.body_at, words).flat_map(u64::to_le_bytes)
 }
 
 /// The first bytes of such a message, on the stack.
@@ -106,9 +111,7 @@ impl Entry {
 
     /// The records' wire image, padded to whole words.
     pub(super) fn body(&self) -> Vec<u8> {
-        let (words, head) = (self.words(), self.head());
-        let body = words.words(head.body_at, usize::from(head.body_len).div_ceil(8));
-        body.flat_map(u64::to_le_bytes).collect()
+        body_bytes(&self.words(), self.head()).collect()
     }
 
     fn change_ttls(&mut self, change: impl Fn(u32) -> u32) {

@@ -45,8 +45,8 @@ impl Answers {
         let is_authentic = head.flags & Head::AUTHENTIC != 0;
         let what = self.synthesis(question, u32::MAX, is_authentic);
         let rest = |address| Some(address).filter(|one| !dns64.excludes(*one)).into_iter();
-        self.put_together(question, entry.with_addresses(rest, &what, &self.store.lifetimes))
-            .map_or(Ipv6::None, Ipv6::Some)
+        let rest = entry.with_addresses(rest, &what, &self.store.lifetimes);
+        self.put_together(question, rest, &head).map_or(Ipv6::None, Ipv6::Some)
     }
 
     /// Whether addresses may be made for this question.
@@ -106,13 +106,9 @@ impl Answers {
         let both = answer.map_or(0, |entry| entry.head().flags) & head.flags;
         let what = self.synthesis(question, max_ttl, both & Head::AUTHENTIC != 0);
         let made = ipv4.with_addresses(|one| dns64.addresses(one), &what, &self.store.lifetimes);
-        match self.put_together(question, made) {
+        match self.put_together(question, made, &head) {
             // A rule has taken the addresses away.
             None if is_changed => Some(ipv4.denied_as(key, question.hash(), head.rcode, 0)),
-            Some(mut made) if head.passed == Head::BY_VIEW => {
-                made.set_passed(head.passed);
-                Some(made)
-            }
             made => made,
         }
     }
@@ -127,10 +123,13 @@ impl Answers {
         Synthesis { key, hash, now, max_ttl, is_authentic }
     }
 
-    /// An answer that has been made, marked as one that needs no judging: what it is made of has been judged.
-    fn put_together(&self, question: &Question, made: Option<Entry>) -> Option<Entry> {
+    /// An answer that has been made, marked as one that needs no judging: what it is made of, which has this head, has been judged.
+    /// Where views judge that differently, they do so of what is made of it.
+    fn put_together(&self, question: &Question, made: Option<Entry>, of: &Head) -> Option<Entry> {
         let mut entry = made?;
-        if question.rule() == Rule::None {
+        if of.passed == Head::BY_VIEW {
+            entry.set_passed(of.passed);
+        } else if question.rule() == Rule::None {
             let head = entry.head();
             entry.set_passed(self.rules().passed(question.key(), &head));
         }

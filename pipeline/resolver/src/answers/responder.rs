@@ -141,20 +141,13 @@ impl Responder {
             count(self.counter(Fate::NoFrame, |counters| &counters.answered));
             return true;
         };
-        match self.encode.rules().judge(&mut packet) {
+        let step = match self.encode.rules().judge(&mut packet) {
             None | Some(Step::SLOW_PATH) => return false,
-            Some(Step::ANSWER) => {
-                let step = self.encode.act(&mut packet, context);
-                let fate = self.hand_over(packet, step, Origin::Rules, waiter.worker);
-                count(self.counter(fate, |counters| &counters.answered));
-            }
-            Some(_) => {
-                if packet.layout.is_stream() {
-                    self.tell_dropped(packet, waiter.worker);
-                }
-                count(&self.counters.silenced);
-            }
-        }
+            Some(Step::ANSWER) => self.encode.act(&mut packet, context),
+            Some(dropped) => dropped,
+        };
+        let fate = self.hand_over(packet, step, Origin::Rules, waiter.worker);
+        count(self.counter(fate, |counters| &counters.answered));
         true
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Clients choose the questions that fail, so they can make an upstream rest. They cannot make it dead: that says only a
 //! probe of our own, which leaves as soon as the rest begins. One that says SERVFAIL to everything is probed too, and is dead
-//! if it says so to the probe: a resolver that has lost its network answers all the same.
+//! if it says so to the probe. A resolver that has lost its network answers so.
 //!
 //! A pure state machine; time is an argument, counted from the start of the process.
 
@@ -27,10 +27,10 @@ pub(crate) const ESTIMATE_LIFETIME: Duration = Duration::from_secs(10);
 const SMOOTHING: u64 = 8;
 /// The number of recent round-trip times kept for the 95th percentile.
 const RECENT: usize = 64;
-/// So many SERVFAIL in a row make a probe leave. Clients may have asked for broken names.
-const SERVFAILS: u32 = 10;
 /// With fewer there is no percentile.
 const FEWEST_RECENT: usize = 16;
+/// So many SERVFAIL in a row make a probe leave. Clients may have asked for broken names.
+const SERVFAILS: u32 = 10;
 
 /// The health of all upstreams.
 #[derive(Clone, Debug)]

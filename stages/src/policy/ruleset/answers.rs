@@ -76,6 +76,7 @@ impl Ruleset {
         message: &[u8],
         end: u8,
     ) -> Entry {
+        // Nothing that was said of it before counts.
         entry.set_passed(0);
         if !self.judges_answer(&entry.head()) {
             return entry;

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::{RuleDecision, Ruleset, Verdict, policy_verdict};
+use super::{RuleDecision, RuleSource, Ruleset, Verdict, policy_verdict};
 use crate::cache::{Head, Key, Words, message_start};
 use crate::packet::Packet;
 use crate::policy::filter::Candidates;
@@ -42,31 +42,31 @@ pub(super) fn alias_names(key: Key<'_>, message: &[u8]) -> AliasNames {
 }
 
 impl Ruleset {
-    /// What a client gets in the place of an answer that its view shares with others: the addresses of a redirection, or what
-    /// rules of its view say of the names that the answer leads to. `None`: the answer itself.
+    /// What a client gets in the place of an answer that its view shares with others. These are the addresses of a redirection,
+    /// or what rules of its view say of the names that the answer leads to. `None`: the answer itself.
     pub(crate) fn instead(&self, packet: &mut Packet, answer: &impl Words) -> Option<Step> {
         let head = Head::read(answer);
         if head.passed != Head::BY_VIEW {
             return self.redirect(packet, &head, answer).then_some(Step::ANSWER);
         }
-        let (query, who) = (packet.query(), packet.layout.who);
+        let (key, who) = (Key::of(packet.query()), packet.layout.who);
         let end = self.exemption(packet.layout.client(packet.frame.bytes()), who);
-        let message = message_start::<MAX_START>(Key::of(query), answer);
-        let verdict = self.verdict_on_shared(Key::of(query), &message, who.view(), end);
+        let message = message_start::<MAX_START>(key, answer);
+        let (_, verdict) = self.verdict_on_shared(key, &message, who.view(), end);
         // What was read of the cache may be no entry any more, and encode finds that out.
         let step = answer.is_valid().then(|| self.carry_out(verdict, packet))??;
         // The alias of a rule is given as it is.
         Some(if step == Step::SLOW_PATH { Step::ANSWER } else { step })
     }
 
-    /// The verdict of a view on an answer that several share.
+    /// The verdict of a view on an answer that several share, and what it comes from.
     pub(super) fn verdict_on_shared(
         &self,
         key: Key<'_>,
         message: &[u8],
         view: u8,
         end: Option<u8>,
-    ) -> Verdict {
+    ) -> (RuleSource, Verdict) {
         let (names, candidates) =
             (alias_names(key, message), self.read.filter.candidates(key.name));
         let (aliases, end) = (self.aliases(&names), end.unwrap_or(u8::MAX));
@@ -82,46 +82,47 @@ impl Ruleset {
     /// What all views of a scope say of an answer; `None`: they differ.
     pub(super) fn verdict_in_scope(&self, judged: &Judged<'_>) -> Option<RuleDecision> {
         let views = self.views_of(judged.key.scope());
-        let mut verdicts = views.map(|view| self.verdict_in_view(judged, view).0);
+        let mut verdicts = views.map(|view| self.verdict_in_view(judged, view).1.0);
         let first = verdicts.next().unwrap_or(RuleDecision::Pass);
         verdicts.all(|other| other == first).then_some(first)
     }
 
     /// What rules say of an answer in a view: those about the names that its aliases lead to, and about the addresses and name
     /// servers in it.
-    fn verdict_in_view(&self, judged: &Judged<'_>, view: u8) -> Verdict {
+    fn verdict_in_view(&self, judged: &Judged<'_>, view: u8) -> (RuleSource, Verdict) {
         const PASS: Verdict = (RuleDecision::Pass, None);
         let Judged { key, candidates, message, aliases, end } = *judged;
         let said = |name: &[u8]| self.runtime.as_ref()?.said_of(name, view);
         if said(key.name) == Some(None) {
-            return PASS;
+            return (RuleSource::RunTime, PASS);
         }
         if let Some(action) = aliases.iter().find_map(|(name, _)| said(name).flatten()) {
             let why = Some(ListNumber::Runtime.as_reason());
-            return (self.block_verdict(Some(action), key.qtype), why);
+            return (RuleSource::RunTime, (self.block_verdict(Some(action), key.qtype), why));
         }
         let open = || aliases.iter().filter(|(name, _)| said(name).is_none());
         // All views of a scope have the same policy zones.
         let zones = (0..end).zip(&self.read.policies).map(|(_, zone)| zone);
         for zone in zones.filter(|zone| zone.views.has(key.scope())) {
+            let source = RuleSource::PolicyZone { number: zone.number, of_client: false };
             // An earlier rule about the name exempts it; any other would have been carried out by now.
             if zone.of_name(key.name, candidates) == Some(Action::Passthru) {
-                return PASS;
+                return (source, PASS);
             }
             let of_alias = open().find_map(|(name, candidates)| zone.of_name(name, candidates));
             if let Some(action) = of_alias.or_else(|| zone.of_response(message)) {
                 let why = Some(ListNumber::Zone(zone.number).as_reason());
-                return (policy_verdict(zone, action, key.qtype), why);
+                return (source, (policy_verdict(zone, action, key.qtype), why));
             }
         }
         if end < u8::MAX {
-            return PASS;
+            return (RuleSource::Blocked, PASS);
         }
         let blocked = |(name, candidates): &(&[u8], Candidates<'_>)| {
             self.read.blocked.decide(name, candidates, view)
         };
         let (action, list) = open().find_map(blocked).unzip();
         let why = list.map(|list| ListNumber::of_blocked(list).as_reason());
-        (self.block_verdict(action, key.qtype), why)
+        (RuleSource::Blocked, (self.block_verdict(action, key.qtype), why))
     }
 }

@@ -74,16 +74,10 @@ impl Ruleset {
     ) -> Option<Explained<'_>> {
         let mut buffer = NameBuffer::default();
         let is_shared = entry.head().passed == Head::BY_VIEW;
-        let (decision, why) = is_shared.then(|| {
+        let (source, verdict) = is_shared.then(|| {
             self.verdict_on_shared(entry.key(&mut buffer), &entry.message(), view, exempt)
         })?;
-        let list = why.and_then(ListNumber::of_reason);
-        let source = match list {
-            Some(ListNumber::Runtime) => RuleSource::RunTime,
-            Some(ListNumber::Zone(number)) => RuleSource::PolicyZone { number, of_client: false },
-            _ => RuleSource::Blocked,
-        };
-        (decision != RuleDecision::Pass).then(|| self.explained(source, (decision, why)))
+        (verdict.0 != RuleDecision::Pass).then(|| self.explained(source, verdict))
     }
 
     fn explained(&self, source: RuleSource, (decision, why): Verdict) -> Explained<'_> {
