@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{RData, RecordType};
-use pmdns_config::{Dns64, Prefetch};
+use pmdns_config::{Blocklist, Dns64, Prefetch};
 use pmdns_stages::testing::{Query, name_of, query};
 use pmdns_stages::wire::dns::{HEADER_LEN, header};
 use pmdns_stages::wire::put16;
@@ -75,6 +75,19 @@ fn script(asked: &Asked) -> Vec<u8> {
             reply.extend(name_of("v.test."));
             reply.extend(name_of("v.test."));
             reply.extend([0, 1, 0, 1, 0, 0, 0, 100, 0, 4, 8, 8, 4, 4]);
+            reply
+        }
+        // An alias, and of its addresses one that means nothing.
+        (b'q', AAAA) => {
+            let mut reply = asked.rcode(0);
+            put16(&mut reply, header::ANCOUNT, 3);
+            reply.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 50, 0, 8]);
+            reply.extend(name_of("v.test."));
+            for address in [mapped, real] {
+                reply.extend(name_of("v.test."));
+                reply.extend([0, 28, 0, 1, 0, 0, 0, 100, 0, 16]);
+                reply.extend(address);
+            }
             reply
         }
         (b'c', AAAA) => {
@@ -302,6 +315,35 @@ fn rules_about_ipv4_addresses_hold_for_what_is_made_of_them() {
     rig.wait_for(|counters| counters.withdrawn >= 2);
     let answer = message(&mut rig, &query("v.test. AAAA"));
     assert_eq!((answer.metadata.response_code, answer.answers.len()), (ResponseCode::NXDomain, 0));
+    rig.finish();
+}
+
+#[test]
+fn what_an_alias_leads_to_is_judged_for_each_view() {
+    const KID: [u8; 4] = [10, 77, 0, 8];
+    let stub = Stub::replying(script);
+    let mut setup = Setup::asking(&[&stub, &stub]).view("kids", "10.77.0.8", 1);
+    // Both views share answers.
+    setup.views[0].group = None;
+    setup.upstreams.truncate(1);
+    let mut rig = setup.start();
+    let file = std::env::temp_dir().join(format!("pmdns-dns64-{}", std::process::id()));
+    std::fs::write(&file, "v.test\n").unwrap();
+    let views = vec!["kids".to_owned()];
+    rig.reload(|config| {
+        config.dns64 = vec![prefix("64:ff9b::/96")];
+        config.blocklists = vec![Blocklist { file: file.clone(), views, ..Blocklist::default() }];
+    });
+    std::fs::remove_file(&file).unwrap();
+    // One that is made, and one of which a part is left.
+    for (name, address) in [("c.test. AAAA", "64:ff9b::808:404"), ("q.test. AAAA", "2001:db8::1")] {
+        for _ in 0..2 {
+            assert_eq!(made(&mut rig, name)[0].0, address);
+            let kid = Query { source: KID.into(), ..query(name) };
+            let answer = message(&mut rig, &kid);
+            assert_eq!(answer.metadata.response_code, ResponseCode::NXDomain, "{name}");
+        }
+    }
     rig.finish();
 }
 
