@@ -1,11 +1,10 @@
 //! Ending: the clients that wait for a question get its answer, an expired answer, or SERVFAIL.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use pmdns_stages::Tick;
-use pmdns_stages::cache::{Entry, Head};
+use pmdns_stages::cache::Head;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::subnet::Subnet;
 
@@ -70,23 +69,16 @@ impl Resolver {
             Outcome::Failure(_) | Outcome::Shed(_) => self.answers.stale_answer(&question),
         };
         // It may have been made under other rules, and have waited since for what belongs to it.
-        if let Outcome::Answer(answer) = outcome
-            && let Cow::Owned(entry) = self.answers.judged_again(&question, &answer.entry)
-        {
-            let Answer { network, origin, .. } = *answer;
-            let judged = Outcome::Answer(Answer { entry, network, origin });
-            return self.settle_judged(ticket, question, &judged, None);
-        }
-        self.settle_judged(ticket, question, outcome, stale);
-    }
-
-    fn settle_judged(
-        &mut self,
-        ticket: Ticket,
-        question: Rc<Question>,
-        outcome: &Outcome,
-        stale: Option<Entry>,
-    ) {
+        let judged = match outcome {
+            Outcome::Answer(Answer { entry, network, origin }) => {
+                let entry = self.answers.judged_again(&question, entry);
+                entry.map(|entry| {
+                    Outcome::Answer(Answer { entry, network: *network, origin: *origin })
+                })
+            }
+            Outcome::Failure(_) | Outcome::Shed(_) => None,
+        };
+        let outcome = judged.as_ref().unwrap_or(outcome);
         let Self { questions, answers, counters, .. } = self;
         let Answers { responder, context, .. } = answers;
         questions.end(ticket, |waiter, deadline| match (outcome, &stale) {

@@ -2,7 +2,6 @@
 //! for seconds. So a miss says which rules let it pass. If those are others than ours, it is judged again: when it comes, and
 //! when our rules change while it waits.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use pmdns_stages::cache::{Entry, Head};
@@ -71,13 +70,13 @@ fn still_holds(answers: &Answers, question: &Question, miss: &Miss) -> bool {
 }
 
 impl Answers {
-    /// An answer as the rules in use leave it. Those that it was made under may have been others.
-    pub(crate) fn judged_again<'e>(&self, question: &Question, entry: &'e Entry) -> Cow<'e, Entry> {
+    /// An answer as the rules in use leave it, if those that it was made under may have been others.
+    pub(crate) fn judged_again(&self, question: &Question, entry: &Entry) -> Option<Entry> {
         let (rules, head) = (self.rules(), entry.head());
         let is_judged = head.passed == rules.generation() || head.flags & Head::REWRITTEN != 0;
         if is_judged || question.rule() != Rule::None || !rules.judges_answer(&head) {
-            return Cow::Borrowed(entry);
+            return None;
         }
-        Cow::Owned(rules.respond_again(entry.clone()))
+        Some(rules.respond_again(entry.clone()))
     }
 }

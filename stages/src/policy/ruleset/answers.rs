@@ -78,9 +78,22 @@ impl Ruleset {
     ) -> Entry {
         // Nothing that was said of it before counts.
         entry.set_passed(0);
-        if !self.judges_answer(&entry.head()) {
-            return entry;
+        match self.judges_answer(&entry.head()) {
+            true => self.judged(entry, key, candidates, message, end),
+            false => entry,
         }
+    }
+
+    /// Apart, for it takes many pages of the stack, and asks for each.
+    #[inline(never)]
+    fn judged(
+        &self,
+        entry: Entry,
+        key: Key<'_>,
+        candidates: &Candidates<'_>,
+        message: &[u8],
+        end: u8,
+    ) -> Entry {
         let names = alias_names(key, message);
         let aliases = self.aliases(&names);
         let judged = Judged { key, candidates, message, aliases: &aliases, end };
