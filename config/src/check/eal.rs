@@ -10,9 +10,23 @@ const SEVERAL_ARGUMENTS: &str = "has several arguments in one text; write each a
 /// Such a process has no memory and no devices of its own.
 const SECONDARY_PROCESS: &str =
     "asks for a secondary process of DPDK, which serves nothing by itself; leave --proc-type out";
-/// DPDK takes one or the other.
-const NO_HUGE_IN_MEMORY: &str = "has --no-huge and --in-memory, which DPDK refuses together; \
-    without hugepages write --no-shconf instead of --in-memory";
+/// It would do so and end.
+const MANUAL: &str = "asks for DPDK's manual; leave it out";
+
+/// Options that DPDK refuses together (`eal_check_common_options`), and what to do.
+const CONFLICTS: [(&str, &str, &str); 11] = [
+    ("--no-huge", "--in-memory", "without hugepages write --no-shconf instead of --in-memory"),
+    ("--no-huge", "--socket-mem", "without hugepages write -m"),
+    ("--no-huge", "--huge-unlink", "leave --huge-unlink out"),
+    ("--no-huge", "--huge-worker-stack", "leave --huge-worker-stack out"),
+    ("--no-huge", "--match-allocations", "leave --match-allocations out"),
+    ("-m", "--socket-mem", "leave one of them out"),
+    ("--legacy-mem", "--in-memory", "leave one of them out"),
+    ("--legacy-mem", "--match-allocations", "leave one of them out"),
+    ("--legacy-mem", "--socket-limit", "leave one of them out"),
+    ("--huge-unlink", "--match-allocations", "leave one of them out"),
+    ("--huge-unlink", "--single-file-segments", "leave one of them out"),
+];
 
 /// The options of the EAL with one letter (DPDK 22.11 to 25.11, Linux guide, EAL parameters).
 const LETTERS: &str = "abcdhlmnrsSv";
@@ -66,16 +80,38 @@ const WORDS: [&str; 45] = [
 ];
 /// More of them, which are rare.
 const RARE: [&str; 4] = ["vfio-intr", "vfio-vf-token", "vmware-tsc-map", "master-lcore"];
+/// The kinds of frame pools that DPDK has without hardware.
+const POOLS: [&str; 9] = [
+    "ring_mp_mc",
+    "ring_sp_sc",
+    "ring_mp_sc",
+    "ring_sp_mc",
+    "ring_mt_rts",
+    "ring_mt_hts",
+    "stack",
+    "lf_stack",
+    "bucket",
+];
 /// An option, whether a value of it is right, and what that is.
 type Value = (&'static str, fn(&str) -> bool, &'static str);
 
 /// Options whose values are known.
-const VALUES: [Value; 3] = [
+const VALUES: [Value; 5] = [
     ("--iova-mode", |value| ["pa", "va"].contains(&value), "`pa` or `va`"),
     (
         "--file-prefix",
         |value| !value.is_empty() && !value.contains(['/', '%']),
         "a name without `/`",
+    ),
+    (
+        "--mbuf-pool-ops-name",
+        |value| POOLS.contains(&value),
+        "a kind of frame pool, as `ring_mp_mc`",
+    ),
+    (
+        "--proc-type",
+        |value| ["auto", "primary", "secondary"].contains(&value),
+        "`auto` or `primary`",
     ),
     ("-m", |value| value.parse::<u32>().is_ok_and(|it| it > 0), "a number of MiB"),
 ];
@@ -108,6 +144,9 @@ pub(super) fn check(eal: &Eal, found: &mut Mistakes) {
         if argument.contains(" -") {
             found.note(broken(key(), Problem::Dpdk(SEVERAL_ARGUMENTS.to_owned())));
         }
+        if ["-h", "--help"].contains(&argument.as_str()) {
+            found.note(broken(key(), Problem::Dpdk(MANUAL.to_owned())));
+        }
         if argument.starts_with('-') && !is_known(argument) {
             found.note(broken(key(), Problem::Dpdk(unknown(argument))));
         }
@@ -127,8 +166,12 @@ pub(super) fn check(eal: &Eal, found: &mut Mistakes) {
             found.note(broken(format!("eal.args[{index}]"), Problem::Dpdk(problem)));
         }
     }
-    let has = |name: &str| eal.args.iter().any(|argument| argument == name);
-    if has("--no-huge") && has("--in-memory") {
-        found.note(broken("eal.args", Problem::Dpdk(NO_HUGE_IN_MEMORY.to_owned())));
+    let has = |name: &str| {
+        let of_it = |argument: &String| argument.split('=').next() == Some(name);
+        eal.args.iter().any(of_it) || !name.starts_with("--") && eal.option(name).is_some()
+    };
+    for (one, other, remedy) in CONFLICTS.iter().filter(|(one, other, _)| has(one) && has(other)) {
+        let problem = format!("has {one} and {other}, which DPDK refuses together; {remedy}");
+        found.note(broken("eal.args", Problem::Dpdk(problem)));
     }
 }

@@ -19,8 +19,13 @@ pub struct Eal {
 impl Eal {
     /// The value of an option, behind it or in the next argument, with the place of the option.
     pub fn option(&self, name: &str) -> Option<(usize, &str)> {
-        let mut args = self.args.iter().enumerate();
-        args.find_map(|(index, argument)| {
+        self.options(name).next()
+    }
+
+    /// The same for an option that may be there several times.
+    pub fn options(&self, name: &str) -> impl Iterator<Item = (usize, &str)> {
+        let args = self.args.iter().enumerate();
+        args.filter_map(move |(index, argument)| {
             let rest = argument.strip_prefix(name)?;
             match rest.strip_prefix('=') {
                 Some(value) => Some((index, value)),

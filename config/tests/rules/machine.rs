@@ -12,11 +12,21 @@ fn arguments_of_dpdk() {
     for (args, key, part) in [
         (r#"["--no-huge", "--nosuch"]"#, "eal.args[1]", "no such option"),
         (r#"["-q"]"#, "eal.args[0]", "no such option"),
+        (r#"["--help"]"#, "eal.args[0]", "DPDK's manual"),
+        (r#"["--proc-type=xx"]"#, "eal.args[0]", "`auto` or `primary`"),
+        (r#"["--mbuf-pool-ops-name=xx"]"#, "eal.args[0]", "a kind of frame pool"),
         (r#"["--iova-mode=xx"]"#, "eal.args[0]", "`pa` or `va`"),
         (r#"["--file-prefix", "/a/b"]"#, "eal.args[0]", "a name without `/`"),
         (r#"["--no-huge", "-m", "much"]"#, "eal.args[1]", "a number of MiB"),
     ] {
         refuses(r#"["--no-huge"]"#, args, key, &[part]);
+    }
+    for (args, remedy) in [
+        (r#"["--no-huge", "--socket-mem=64"]"#, "without hugepages write -m"),
+        (r#"["-m", "64", "--socket-mem", "64"]"#, "leave one of them out"),
+        (r#"["--no-huge", "--match-allocations"]"#, "leave --match-allocations out"),
+    ] {
+        refuses(r#"["--no-huge"]"#, args, "eal.args", &["which DPDK refuses together", remedy]);
     }
     let several = &["several arguments in one text; write each"];
     refuses(r#"["--no-huge"]"#, r#"["--no-huge -m 256"]"#, "eal.args[0]", several);

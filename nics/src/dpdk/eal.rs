@@ -1,7 +1,7 @@
 //! The environment abstraction layer: started once per process, cleaned up when its last user goes.
 
 use std::ffi::{CString, c_char, c_int};
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -38,7 +38,7 @@ impl Eal {
         }
         // The EAL pins its caller, and every thread made later would inherit that.
         let affinity = Affinity::of_this_thread();
-        let (parsed, messages) = log::capture(|| without_output(|| initialise(&texts)));
+        let (parsed, messages) = log::capture(|| without(&io::stdout(), || initialise(&texts)));
         let code = last_error();
         affinity.restore();
         if parsed < 0 {
@@ -146,7 +146,7 @@ impl Drop for Environment {
     }
 }
 
-fn initialise(texts: &[CString]) -> c_int {
+pub(super) fn initialise(texts: &[CString]) -> c_int {
     let mut pointers: Vec<*mut c_char> =
         texts.iter().map(|text| text.as_ptr().cast_mut()).collect();
     let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
@@ -156,11 +156,10 @@ fn initialise(texts: &[CString]) -> c_int {
     unsafe { dpdk_sys::rte_eal_init(count, pointers.as_mut_ptr()) }
 }
 
-/// Runs `call` while standard output leads nowhere: of a wrong argument the EAL prints a hundred lines of its manual.
-fn without_output<T>(call: impl FnOnce() -> T) -> T {
+/// Runs `call` while an output leads nowhere: of a wrong argument the EAL prints a hundred lines of its manual.
+pub(super) fn without<T>(output: &impl AsFd, call: impl FnOnce() -> T) -> T {
     // SAFETY: flushes every stream of C; nobody else uses them while we start.
     let flush = || unsafe { libc::fflush(std::ptr::null_mut()) };
-    let output = io::stdout();
     let (Ok(kept), Ok(null)) =
         (output.as_fd().try_clone_to_owned(), fs::File::options().write(true).open("/dev/null"))
     else {
@@ -169,7 +168,7 @@ fn without_output<T>(call: impl FnOnce() -> T) -> T {
     let lead_to = |file: BorrowedFd<'_>| {
         flush();
         // SAFETY: both are open.
-        unsafe { libc::dup2(file.as_raw_fd(), output.as_raw_fd()) };
+        unsafe { libc::dup2(file.as_raw_fd(), output.as_fd().as_raw_fd()) };
     };
     lead_to(null.as_fd());
     let result = call();
@@ -177,7 +176,7 @@ fn without_output<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-fn c_strings(program: &str, arguments: &[String]) -> Result<Vec<CString>, EalError> {
+pub(super) fn c_strings(program: &str, arguments: &[String]) -> Result<Vec<CString>, EalError> {
     std::iter::once(program)
         .chain(arguments.iter().map(String::as_str))
         .map(|text| CString::new(text).map_err(|_| EalError::ZeroByte(text.to_owned())))
@@ -186,7 +185,7 @@ fn c_strings(program: &str, arguments: &[String]) -> Result<Vec<CString>, EalErr
 
 /// The arguments with a core for the EAL, unless the operator chose: the CPU we are on, which we are
 /// certainly allowed to use. It gets lcore number 0, not its own.
-fn with_cores(arguments: &[String]) -> Vec<String> {
+pub(super) fn with_cores(arguments: &[String]) -> Vec<String> {
     let mut arguments = arguments.to_vec();
     let chosen = |word: &String| CORE_OPTIONS.iter().any(|option| word.starts_with(option));
     if !arguments.iter().any(chosen) {

@@ -26,7 +26,7 @@
 //! 1. `eal.rs`, [`Eal::init`]: the arguments, then `rte_eal_init`. The calling thread keeps its
 //!    CPUs. [`arguments`] adds an `-a` for each of our PCI devices, so that DPDK takes no other.
 //!    `log.rs` catches what DPDK logs, and `advice.rs` turns it into an error that says what to
-//!    change.
+//!    change. `trial.rs` asks DPDK about arguments without a start.
 //! 2. `mempool.rs`, [`Mempool::new`]: the frames. They exist before any port that receives into
 //!    them.
 //! 3. `port.rs`, [`Eal::open`]: `find_or_plug` finds the device, or plugs it in (`rte_dev_probe`).
@@ -74,6 +74,7 @@ mod rss;
 mod start;
 mod started;
 mod thread;
+mod trial;
 mod vhost;
 
 use std::ffi::{CStr, c_int};
@@ -93,6 +94,7 @@ pub use port::{ClosedPort, PortError};
 pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};
 pub use start::DpdkNic;
 pub use thread::{DataThread, ThreadError, adopt_thread};
+pub use trial::refusal;
 pub use vhost::{VHOST_NET, VhostError, VhostTap};
 
 use crate::frame::{Burst, MAX_BURST};

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use pmdns_config::{Config, Pages, PciAddress, Port, device_name};
+use pmdns_config::{Config, Eal, Pages, PciAddress, Port, device_name};
 use pmdns_nics::TUN;
 use pmdns_nics::device::{self, Doubt};
 #[cfg(feature = "dpdk")]
-use pmdns_nics::program_of_others;
+use pmdns_nics::{dpdk, program_of_others};
 
 use super::facts::{Lack, Machine, is_running};
 
@@ -48,16 +48,11 @@ pub(super) fn present(machine: &Machine, config: &Config) -> Vec<Lack> {
 /// Drivers of virtual devices that are not installed, and what they are to read or make.
 pub(super) fn driver(machine: &Machine, config: &Config) -> Vec<Lack> {
     of_ports(config, |key, port| {
-        let name = device_name(&port.device);
-        let driver = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        if driver.starts_with("net_") && !has_driver(machine, driver) {
-            let problem = format!(
-                "has the driver {driver}, which is not among those in {}; check its spelling (net_tap0, net_af_xdp0, \
-                 net_memif0, ...), or install it (`apt-get install dpdk`)",
-                driver_folder()?.display()
-            );
+        if let Some(problem) = unknown_driver(machine, &port.device) {
             return Some(Lack::fatal(key, problem));
         }
+        let name = device_name(&port.device);
+        let driver = without_number(&name);
         let file = option(&port.device, "rx_pcap").map(Path::new);
         if let Some(file) = file.filter(|file| driver == "net_pcap" && !file.exists()) {
             let problem = format!("reads {}, which is not there; name a capture", file.display());
@@ -78,6 +73,81 @@ pub(super) fn driver(machine: &Machine, config: &Config) -> Vec<Lack> {
     })
 }
 
+/// Devices and libraries of `eal.args` that are not there.
+pub(super) fn named(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let eal = &config.eal;
+    let devices = eal.options("--vdev").chain(eal.options("-a"));
+    let devices = devices.filter_map(|(index, device)| {
+        let is_on_a_bus = device.contains(':') || PciAddress::of(device).is_some();
+        let problem = unknown_driver(machine, device).or_else(|| {
+            let is_virtual = device_name(device).contains('_');
+            let problem = format!(
+                "has `{device}`, which is no device; write a PCI address or a driver (net_null0)"
+            );
+            (!is_on_a_bus && !is_virtual).then_some(problem)
+        });
+        problem.map(|problem| (index, problem))
+    });
+    let libraries = eal.options("-d").filter_map(|(index, library)| {
+        let problem =
+            format!("loads {library}, which is not there; write the path of a library of DPDK");
+        let is_there = machine.root.join(library.trim_start_matches('/')).exists();
+        // A name without a folder is found as other libraries are.
+        (library.contains('/') && !is_there).then_some((index, problem))
+    });
+    let lacks = devices.chain(libraries);
+    lacks.map(|(index, problem)| Lack::fatal(format!("eal.args[{index}]"), problem)).collect()
+}
+
+/// What is wrong with the driver of a virtual device, if it is known that there is none.
+fn unknown_driver(machine: &Machine, device: &str) -> Option<String> {
+    let name = device_name(device);
+    let driver = without_number(&name);
+    let is_unknown = driver.starts_with("net_") && !has_driver(machine, driver);
+    let folder = driver_folder().filter(|_| is_unknown)?;
+    Some(format!(
+        "has the driver {driver}, which is not among those in {}; check its spelling (net_tap0, net_af_xdp0, \
+         net_memif0, ...), or install it (`apt-get install dpdk`)",
+        folder.display()
+    ))
+}
+
+/// The name of a driver from that of a device.
+fn without_number(device: &str) -> &str {
+    device.trim_end_matches(|letter: char| letter.is_ascii_digit())
+}
+
+/// The argument from which on DPDK refuses them. It is asked itself, because each of its versions takes others.
+pub(super) fn arguments(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let is_here = machine.root == Path::new(device::ROOT);
+    if !is_here || config.ports.iter().all(|port| port.device.starts_with("replay")) {
+        return Vec::new();
+    }
+    let args = &config.eal.args;
+    let refusal = |count: usize| refusal(&Eal { args: args[..count].to_vec() }, &config.ports);
+    let lack = |said: String| {
+        // An option and its value may be two.
+        let first = (0..args.len()).rev().find(|count| refusal(*count).is_none()).unwrap_or(0);
+        let refused = args[first..].first().map_or("", String::as_str);
+        let problem = format!(
+            "has `{refused}`, which DPDK refuses ({said}); correct it (its Linux guide, \"EAL parameters\"), or leave it out"
+        );
+        Lack::fatal(format!("eal.args[{first}]"), problem)
+    };
+    refusal(args.len()).map(lack).into_iter().collect()
+}
+
+#[cfg(feature = "dpdk")]
+fn refusal(eal: &Eal, ports: &[Port]) -> Option<String> {
+    dpdk::refusal(&dpdk::arguments(eal, ports))
+}
+
+/// Without DPDK there are no arguments of it.
+#[cfg(not(feature = "dpdk"))]
+fn refusal(_: &Eal, _: &[Port]) -> Option<String> {
+    None
+}
+
 /// Whether the library of a driver is installed; also if that cannot be told.
 fn has_driver(machine: &Machine, driver: &str) -> bool {
     // The library of some is called otherwise.
@@ -95,7 +165,7 @@ fn has_driver(machine: &Machine, driver: &str) -> bool {
 
 #[cfg(feature = "dpdk")]
 fn driver_folder() -> Option<PathBuf> {
-    Some(pmdns_nics::dpdk::driver_folder())
+    Some(dpdk::driver_folder())
 }
 
 /// Without DPDK there are no drivers.

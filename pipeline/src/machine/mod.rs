@@ -47,7 +47,9 @@ pub struct Condition {
 pub const FILES_TO_READ: &str = "files that are read";
 
 /// Every condition, in the order of the tables. There is no other list: `check`, `run` and `doctor` ask this one.
-pub const CONDITIONS: [Condition; 16] = [
+pub const CONDITIONS: [Condition; 18] = [
+    Condition { name: "arguments of DPDK", exit_code: 3, find: devices::arguments },
+    Condition { name: "devices of DPDK", exit_code: 3, find: devices::named },
     Condition { name: "huge pages", exit_code: 3, find: devices::huge_pages },
     Condition { name: "device", exit_code: 4, find: devices::present },
     Condition { name: "driver", exit_code: 4, find: devices::driver },

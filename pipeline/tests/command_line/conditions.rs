@@ -67,6 +67,54 @@ fn d06_check_and_run_refuse_the_same_in_the_same_words() {
     }
 }
 
+/// Arguments that DPDK refuses when it starts, those of another of its versions among them; and some that it takes.
+#[cfg(feature = "dpdk")]
+#[test]
+fn d06_check_refuses_the_arguments_that_dpdk_refuses() {
+    let folder = Folder::new("d06-arguments");
+    let text = fs::read_to_string(folder.config("net_null0", "")).unwrap();
+    let with = |arguments: &str| {
+        let words: Vec<String> = arguments.split(' ').map(|word| format!("{word:?}")).collect();
+        let config = folder.path("arguments.toml");
+        fs::write(&config, text.replace("\"--no-huge\"", &words.join(", "))).unwrap();
+        config
+    };
+    for refused in [
+        "-n 0",
+        "-r 99",
+        "--base-virtaddr=zz",
+        "--syslog=nosuch",
+        "--force-max-simd-bitwidth=3",
+        "--vfio-intr=zz",
+        "--vfio-vf-token=zz",
+        "--socket-limit=zz",
+        "--main-lcore=7",
+        "--trace-bufsz=zz",
+        "--trace-mode=zz",
+        "-s 0xff",
+        "-l x",
+        "-l 0-4095",
+        "--lcores=4095",
+        "-c 0x0",
+        "-l",
+        "-b 0000:00:03.0 -a 0000:00:03.0",
+        "--no-pci=1",
+        "--log-color=zz",
+    ] {
+        let [checked, ran] = check_and_run(&with(&format!("--no-huge --no-shconf {refused}")));
+        assert_eq!((checked.0, ran.0), (Some(2), Some(3)), "{refused}: {checked:?} {ran:?}");
+        assert_eq!(checked.1, ran.1, "both say the same");
+        for words in ["`eal.args[", "which DPDK refuses ("] {
+            assert!(checked.1.contains(words), "{words} in {checked:?}");
+        }
+    }
+    for taken in ["-n 4", "-l 0", "--proc-type=primary", "--file-prefix x", "-v", "--legacy-mem"] {
+        let config = with(&format!("--no-huge {taken}"));
+        let (code, _, said) = told(&pmdns(&["check", "-c", &config]));
+        assert_eq!(code, Some(0), "{taken}: {said}");
+    }
+}
+
 #[test]
 fn d24_a_file_that_is_missing_is_told_with_line_and_key() {
     let folder = Folder::new("d24");
