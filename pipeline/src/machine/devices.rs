@@ -59,18 +59,31 @@ pub(super) fn driver(machine: &Machine, config: &Config) -> Vec<Lack> {
             return Some(Lack::fatal(key, problem));
         }
         let interface = option(&port.device, "iface").filter(|_| driver == "net_tap")?;
-        // sysfs may be that of another network namespace.
-        let facts = machine.root.join("sys/class/net").join(interface);
-        let is_other = device::has_interface(&machine.root, interface)?
-            && facts.exists()
-            && !facts.join("tun_flags").exists();
-        let problem = format!(
-            "makes the interface `{interface}` of port {}, but the kernel has one of that name, which is no TAP; write \
-             another name",
-            port.name
-        );
-        is_other.then(|| Lack::fatal(key, problem))
+        taken(machine, key, port, interface)
     })
+}
+
+/// TAPs beside ports that would have the name of another interface.
+pub(super) fn tap_names(machine: &Machine, config: &Config) -> Vec<Lack> {
+    let ports = config.ports.iter().enumerate();
+    let taps = ports.filter_map(|(index, port)| Some((index, port, port.tap.as_deref()?)));
+    taps.filter_map(|(index, port, tap)| taken(machine, format!("port[{index}].tap"), port, tap))
+        .collect()
+}
+
+/// The name of an interface that the kernel has, and that is no TAP.
+fn taken(machine: &Machine, key: String, port: &Port, interface: &str) -> Option<Lack> {
+    // sysfs may be that of another network namespace.
+    let facts = machine.root.join("sys/class/net").join(interface);
+    let is_other = device::has_interface(&machine.root, interface)?
+        && facts.exists()
+        && !facts.join("tun_flags").exists();
+    let problem = format!(
+        "makes the interface `{interface}` of port {}, but the kernel has one of that name, which is no TAP; write \
+         another name",
+        port.name
+    );
+    is_other.then(|| Lack::fatal(key, problem))
 }
 
 /// Devices and libraries of `eal.args` that are not there.
@@ -92,8 +105,8 @@ pub(super) fn named(machine: &Machine, config: &Config) -> Vec<Lack> {
         let problem =
             format!("loads {library}, which is not there; write the path of a library of DPDK");
         let is_there = machine.root.join(library.trim_start_matches('/')).exists();
-        // A name without a folder is found as other libraries are.
-        (library.contains('/') && !is_there).then_some((index, problem))
+        // Others are found from where `run` is started, or as libraries are.
+        (library.starts_with('/') && !is_there).then_some((index, problem))
     });
     let lacks = devices.chain(libraries);
     lacks.map(|(index, problem)| Lack::fatal(format!("eal.args[{index}]"), problem)).collect()

@@ -47,7 +47,7 @@ pub struct Condition {
 pub const FILES_TO_READ: &str = "files that are read";
 
 /// Every condition, in the order of the tables. There is no other list: `check`, `run` and `doctor` ask this one.
-pub const CONDITIONS: [Condition; 18] = [
+pub const CONDITIONS: [Condition; 19] = [
     Condition { name: "arguments of DPDK", exit_code: 3, find: devices::arguments },
     Condition { name: "devices of DPDK", exit_code: 3, find: devices::named },
     Condition { name: "huge pages", exit_code: 3, find: devices::huge_pages },
@@ -55,6 +55,7 @@ pub const CONDITIONS: [Condition; 18] = [
     Condition { name: "driver", exit_code: 4, find: devices::driver },
     Condition { name: "interface as device", exit_code: 4, find: devices::interface_for_device },
     Condition { name: "TUN", exit_code: 4, find: devices::tun },
+    Condition { name: "names of TAPs", exit_code: 4, find: devices::tap_names },
     Condition { name: "XDP queues", exit_code: 4, find: devices::xdp_queues },
     Condition { name: "XDP program", exit_code: 4, find: devices::xdp_program },
     Condition { name: "socket of a device", exit_code: 4, find: devices::sockets },

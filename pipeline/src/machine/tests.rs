@@ -124,7 +124,7 @@ fn d10_an_interface_that_is_not_there_is_found() {
 type Break = fn(&mut Config, &Machine);
 
 /// For each condition, by name, what breaks it and what is said.
-const BROKEN: [(&str, Break, &str); 36] = [
+const BROKEN: [(&str, Break, &str); 37] = [
     (
         "huge pages",
         |config, _| config.eal.args.clear(),
@@ -183,6 +183,14 @@ const BROKEN: [(&str, Break, &str); 36] = [
         "port[0].tap needs /dev/net/tun",
     ),
     ("TUN", |config, _| device(config, "net_tap0,iface=pm0"), "port[0].device needs /dev/net/tun"),
+    (
+        "names of TAPs",
+        |config, machine| {
+            write(machine, "dev/net/tun", "");
+            config.ports[0].tap = Some("eth0".to_owned());
+        },
+        "port[0].tap makes the interface `eth0` of port",
+    ),
     (
         "XDP queues",
         |config, _| device(config, "net_af_xdp0,iface=eth0,start_queue=1,queue_count=2"),
