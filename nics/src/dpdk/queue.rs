@@ -236,9 +236,11 @@ mod tests {
             describe(&burst, &mut mbufs, |_, _| 0);
         }
         keep_from(&mut burst, 1);
-        // SAFETY: the mbuf is ours again.
-        let lengths = unsafe { mbuf::tx_offload(&raw const raw) };
-        (raw.data_len, raw.pkt_len, raw.ol_flags, lengths)
+        let raw = &raw const raw;
+        // SAFETY: the mbuf is ours again. Newer versions of DPDK name these fields otherwise.
+        unsafe {
+            (mbuf::data_len(raw), mbuf::pkt_len(raw), mbuf::ol_flags(raw), mbuf::tx_offload(raw))
+        }
     }
 
     #[test]
