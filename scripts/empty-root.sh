@@ -14,6 +14,8 @@ shift
 if [[ -z ${PMDNS_ROOT-} ]]; then
     PMDNS_ROOT=$(mktemp -d "${PMDNS_ROOT_FOLDER:-/var/tmp}/pmdns-root.XXXXXX")
     export PMDNS_ROOT
+    # Programs of other users find their way from / too.
+    chmod 755 "$PMDNS_ROOT"
     trap 'rm -rf --one-file-system "$PMDNS_ROOT"' EXIT
     # What it mounts and starts ends with these namespaces.
     unshare --mount --pid --fork --kill-child --mount-proc -- "$0" "$release" "$@"
