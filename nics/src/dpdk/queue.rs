@@ -237,10 +237,12 @@ mod tests {
         }
         keep_from(&mut burst, 1);
         let raw = &raw const raw;
-        // SAFETY: the mbuf is ours again. Newer versions of DPDK name these fields otherwise.
-        unsafe {
-            (mbuf::data_len(raw), mbuf::pkt_len(raw), mbuf::ol_flags(raw), mbuf::tx_offload(raw))
-        }
+        // Newer versions of DPDK name these fields otherwise.
+        // SAFETY: the mbuf is ours again, here and below.
+        let (data_len, pkt_len) = (unsafe { mbuf::data_len(raw) }, unsafe { mbuf::pkt_len(raw) });
+        // SAFETY: as above.
+        let (flags, offload) = (unsafe { mbuf::ol_flags(raw) }, unsafe { mbuf::tx_offload(raw) });
+        (data_len, pkt_len, flags, offload)
     }
 
     #[test]
