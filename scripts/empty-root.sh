@@ -32,6 +32,8 @@ rm "$root.log"
 for file in /etc/apt/apt.conf.d /etc/pip.conf /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
     [[ ! -e $file ]] || cp -aL "$file" "$root/$(dirname "$file")/"
 done
+# The root of the chroot is a mount point, so that labs can have mounts of their own.
+mount --bind "$root" "$root"
 # Rust is what a newcomer brings: the toolchain of this machine, without what cargo has installed or fetched.
 toolchain=$(rustc --print sysroot)
 mkdir -p "$root$toolchain" "$root/root/.cargo"
