@@ -60,6 +60,9 @@ pub struct Listed<'n> {
     pub is_important: bool,
 }
 
+/// What stands before the selector, style or script of a rule about pages.
+const OF_PAGES: [&str; 9] = ["##", "#@#", "#?#", "#$#", "#%#", "#@?#", "#@$#", "#@%#", "#$?#"];
+
 /// What a line is that has no name for us. The first kinds matter most to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftOut {
@@ -95,9 +98,7 @@ impl LeftOut {
         let is_regex = text.contains('\\') || text.starts_with(['/', '^']) || text.contains(".*");
         match text {
             _ if text.starts_with("@@") => Self::Exception,
-            _ if ["##", "#@#", "#?#", "#$#", "$$", "://"].iter().any(|it| text.contains(it)) => {
-                Self::Page
-            }
+            _ if OF_PAGES.iter().chain(&["$$", "://"]).any(|it| text.contains(it)) => Self::Page,
             _ if text.contains('$') && text.starts_with(['|', '/', '*']) => Self::Options,
             _ if is_regex => Self::Regex,
             _ if text.starts_with('|') && text.contains('/') => Self::Page,
@@ -111,6 +112,9 @@ impl LeftOut {
 pub(super) fn read_line(text: &str, format: ListFormat, take: &mut impl FnMut(Listed<'_>)) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim();
     let allowed = |this| format == this || format == ListFormat::Auto;
+    if allowed(ListFormat::Adblock) && is_about_all_pages(text) {
+        return false;
+    }
     // Comments of all three, and the header of an ad blocker's list.
     if text.is_empty() || text.starts_with(['#', '!']) || is_header(text) {
         return true;
@@ -144,6 +148,17 @@ pub(super) fn read_line(text: &str, format: ListFormat, take: &mut impl FnMut(Li
 fn without_comment(text: &str) -> &str {
     let comment = text.match_indices('#').find(|(at, _)| text[..*at].ends_with([' ', '\t']));
     comment.map_or(text, |(at, _)| text[..at].trim_end())
+}
+
+/// Whether it is a rule about parts of all pages, as `##.banner` and `###ads` are. Headings, as in `## Ads`, and lines that
+/// divide a file, as `######`, are comments.
+fn is_about_all_pages(text: &str) -> bool {
+    let Some(selector) = OF_PAGES.iter().find_map(|mark| text.strip_prefix(mark)) else {
+        return false;
+    };
+    let first = selector.strip_prefix('#').unwrap_or(selector).chars().next();
+    first.is_some_and(|first| !first.is_whitespace() && !"#-=".contains(first))
+        && selector.contains(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// `[Adblock Plus 2.0]`, the first line of an ad blocker's list.
@@ -288,6 +303,41 @@ mod tests {
             "::1 ip6-localhost ip6-loopback",
             "0.0.0.0 0.0.0.0",
             "\u{feff}# first line",
+        ] {
+            assert_eq!(auto(text), says(&[]), "{text}");
+        }
+    }
+
+    #[test]
+    fn rules_about_all_pages_are_no_comments() {
+        for text in [
+            "##.banner",
+            "###ads",
+            "##div[id^=\"ad\"]",
+            "##+js(nowoif)",
+            "#@#.x",
+            "#?#div:-abp-has(> .ad)",
+            "#$#abort-on-property-read x",
+            "#%#//scriptlet('x')",
+            "  ##a[href]\r\n",
+        ] {
+            for format in [ListFormat::Auto, ListFormat::Adblock] {
+                assert_eq!(line(text, format), None, "{text}");
+            }
+            assert_eq!(LeftOut::of(text), LeftOut::Page, "{text}");
+            // Hosts files have no such rules.
+            assert_eq!(line(text, ListFormat::Hosts), says(&[]), "{text}");
+        }
+        for text in [
+            "# ads",
+            "## ads",
+            "### ads",
+            "##",
+            "###",
+            "########",
+            "####ads####",
+            "##-----",
+            "##\tads",
         ] {
             assert_eq!(auto(text), says(&[]), "{text}");
         }
