@@ -20,6 +20,10 @@ impl Files for Fuzzed<'_> {
         }
     }
 
+    fn read_included(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.read(path, limit)
+    }
+
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         Ok(vec![folder.join("a"), folder.join("b")])
     }

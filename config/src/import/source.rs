@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use crate::files::open_regular;
 use crate::limits::{MAX_IMPORT_BYTES, MAX_IMPORT_DEPTH, MAX_IMPORT_FILES};
 
 /// The longest text of a setting that is repeated in a comment, in characters.
@@ -12,12 +13,19 @@ const MAX_SHOWN: usize = 100;
 
 /// Where the files of an import are read.
 pub trait Files {
-    /// The first `limit` bytes of the file at `path`.
+    /// The first `limit` bytes of the file at `path`, which people name on the command line. It may be a pipe.
     ///
     /// # Errors
     ///
     /// What the system says.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>>;
+
+    /// The first `limit` bytes of a file that another one includes. A pipe is none: reading it could wait without end.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, or that it is no regular file.
+    fn read_included(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>>;
 
     /// The paths of the files in `folder`.
     ///
@@ -33,15 +41,23 @@ pub struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        first_bytes(File::open(path)?, limit)
+    }
+
+    fn read_included(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        first_bytes(open_regular(path)?, limit)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         let entries = fs::read_dir(folder)?.take(MAX_IMPORT_FILES + 1);
         entries.map(|entry| Ok(entry?.path())).collect()
     }
+}
+
+fn first_bytes(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A setting's place in one of the files. No two settings have the same, also if they stand on one line.
@@ -122,7 +138,11 @@ impl<'f> Sources<'f> {
         if self.open.len() >= MAX_IMPORT_DEPTH || self.paths.len() >= MAX_IMPORT_FILES {
             return Err(why("is one file too many, or included too deep"));
         }
-        let read = self.files.read(path, self.bytes_left + 1);
+        let limit = self.bytes_left + 1;
+        let read = match self.open.is_empty() {
+            true => self.files.read(path, limit),
+            false => self.files.read_included(path, limit),
+        };
         let bytes = read.map_err(|error| why(&format!("cannot be read: {error}")))?;
         let Some(left) = self.bytes_left.checked_sub(bytes.len() as u64) else {
             return Err(why("is too large"));

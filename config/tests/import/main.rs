@@ -8,6 +8,7 @@ mod access;
 mod cases;
 mod counterparts;
 mod names;
+mod paths;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,10 @@ impl Files for Memory {
     fn read(&self, path: &Path, _limit: u64) -> io::Result<Vec<u8>> {
         let text = self.0.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(text.clone().into_bytes())
+    }
+
+    fn read_included(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        self.read(path, limit)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::lua::{PROGRAM, Value};
+use super::names::note_relative;
 use crate::import::meaning::Forwarder;
 use crate::import::query_log::{ANSWERS, TEXT_LOG};
 use crate::import::source::Origin;
@@ -26,6 +27,7 @@ pub(super) fn action(forwarder: &mut Forwarder, arguments: &[Value], origin: &Or
         "LogAction" | "LogResponseAction" => {
             let file = of_action.first().and_then(Value::text).filter(|file| !file.is_empty());
             if let Some(file) = file {
+                note_relative(file, origin, forwarder);
                 forwarder.propose_log(Path::new(file), origin);
             }
             forwarder.draft.unmapped(origin, TEXT_LOG);
@@ -40,7 +42,11 @@ fn dnstap(forwarder: &mut Forwarder, rule: &Value, of_action: &[Value], origin: 
     let is_all = matches!(rule, Value::Call(name, _) if name == "AllRule");
     let reader = match of_action.get(1) {
         Some(Value::Call(name, arguments)) if name.starts_with("newFrameStream") => {
-            arguments.first().and_then(Value::text)
+            let reader = arguments.first().and_then(Value::text);
+            if let Some(path) = reader.filter(|_| name == "newFrameStreamUnixLogger") {
+                note_relative(path, origin, forwarder);
+            }
+            reader
         }
         Some(Value::Call(..)) => {
             forwarder.draft.unmapped(origin, PROTOBUF);

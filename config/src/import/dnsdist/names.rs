@@ -1,8 +1,18 @@
 //! Names and addresses that pools, views and servers have here.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
-use crate::import::meaning::plain_name;
+use crate::import::meaning::{Forwarder, plain_name};
+use crate::import::source::Origin;
+
+/// Lists a relative path: nothing in the file says where it is.
+pub(super) fn note_relative(path: &str, origin: &Origin, forwarder: &mut Forwarder) {
+    if Path::new(path).is_relative() {
+        let why = "this path is in the folder that dnsdist is started in; write the whole path";
+        forwarder.draft.unmapped(origin, why);
+    }
+}
 
 /// An address, with a port or with the usual one.
 pub(super) fn socket(text: &str, port: u16) -> Option<SocketAddr> {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::call::Call;
 use super::lua::Value;
-use super::names::{group, socket};
+use super::names::{group, note_relative, socket};
 use crate::import::draft::{Table, Value as Written};
 use crate::import::meaning::{Forwarder, Upstream};
 use crate::import::source::Origin;
@@ -78,6 +78,9 @@ pub(super) fn server(
             [("subjectName", "name"), ("subjectAddr", "name"), ("caStore", "ca_file")]
         {
             keys.extend(text(option).map(|text| (key, Written::from(text))));
+        }
+        if let Some(file) = text("caStore") {
+            note_relative(file, origin, forwarder);
         }
         if is("validateCertificates", "false") {
             let why = "the certificate is checked: it has to be valid for the address, or for `upstream.name`";

@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::lua::Value;
-use super::names::socket;
+use super::names::{note_relative, socket};
 use crate::import::meaning::Forwarder;
 use crate::import::source::Origin;
 
@@ -68,6 +68,7 @@ pub(super) fn encrypted(
     forwarder.stream(transport, address, origin);
     for (files, key) in [(certificates, "certificate"), (keys, "key")] {
         if let Some(file) = files.first() {
+            note_relative(file, origin, forwarder);
             forwarder.draft.set("streams", key, *file, origin);
         }
         if files.len() > 1 {

@@ -27,7 +27,8 @@ pub(super) fn map(block: &Statement, names: &Names<'_>, forwarder: &mut Forwarde
                 |one: &&Statement| one.word(0) == "channel" && one.word(1) == channel.word(0);
             let file = block.block().iter().find(is_meant).and_then(|one| one.find("file"));
             if let Some(file) = file {
-                forwarder.propose_log(Path::new(&names.path(file.word(1))), &file.origin());
+                let path = names.path(file.word(1), &file.origin(), forwarder);
+                forwarder.propose_log(Path::new(&path), &file.origin());
             }
         }
     }
@@ -50,7 +51,8 @@ pub(super) fn dnstap(
         ("dnstap", _) => return of_kinds(one, forwarder),
         ("dnstap-output", _) if !messages.block().iter().any(is_of_clients) => CLIENTS,
         ("dnstap-output", "unix") => {
-            return forwarder.draft.set("query_log", "dnstap", names.path(one.word(2)), origin);
+            let socket = names.path(one.word(2), origin, forwarder);
+            return forwarder.draft.set("query_log", "dnstap", socket, origin);
         }
         ("dnstap-output", _) => {
             "`query_log.dnstap` is the socket of a reader, such as fstrm_capture, not a file"

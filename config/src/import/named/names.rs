@@ -6,6 +6,8 @@ use std::path::Path;
 
 use super::access::Lists;
 use super::statement::Statement;
+use crate::import::meaning::Forwarder;
+use crate::import::source::Origin;
 
 /// Elements of all lists of clients, each counted wherever its list is used. A list may contain itself.
 const MAX_ELEMENTS: usize = 1_000_000;
@@ -55,7 +57,16 @@ impl<'s> Names<'s> {
     }
 
     /// A file of named, which may be relative to its directory.
-    pub(super) fn path(&self, file: &str) -> String {
+    pub(super) fn path(&self, file: &str, origin: &Origin, forwarder: &mut Forwarder) -> String {
+        if self.directory.is_empty() && Path::new(file).is_relative() {
+            let why = "without `directory` it is in the folder that named is started in; write the whole path";
+            forwarder.draft.unmapped(origin, why);
+        }
+        self.whole(file)
+    }
+
+    /// The whole path of a file.
+    pub(super) fn whole(&self, file: &str) -> String {
         Path::new(&self.directory).join(file).display().to_string()
     }
 

@@ -225,7 +225,7 @@ fn response_policy(
         if is_left_out {
             continue;
         }
-        let kept = names.path(&format!("{}.rpz", forwarder.short("rpz", name)));
+        let kept = names.whole(&format!("{}.rpz", forwarder.short("rpz", name)));
         let table = forwarder.draft.add("rpz", Some(origin.clone()));
         table.set("file", kept, Some(origin.clone()));
         table.set("zone", name, Some(origin.clone()));
@@ -274,7 +274,8 @@ fn listen(one: &Statement, plain: Option<u16>, names: &Names<'_>, forwarder: &mu
     if let Some(tls) = tls.and_then(|name| names.tls.get(name)) {
         for (word, key) in [("cert-file", "certificate"), ("key-file", "key")] {
             if let Some(file) = tls.find(word) {
-                forwarder.draft.set("streams", key, file.word(1), &file.origin());
+                let path = names.path(file.word(1), &file.origin(), forwarder);
+                forwarder.draft.set("streams", key, path, &file.origin());
             }
         }
     }

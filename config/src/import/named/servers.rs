@@ -60,8 +60,10 @@ fn certificate(
     for (word, key) in [("remote-hostname", "name"), ("ca-file", "ca_file")] {
         if let Some(one) = block.and_then(|block| block.find(word)) {
             forwarder.draft.read(&one.origin());
-            let value =
-                if key == "ca_file" { names.path(one.word(1)) } else { one.word(1).to_owned() };
+            let value = match key {
+                "ca_file" => names.path(one.word(1), &one.origin(), forwarder),
+                _ => one.word(1).to_owned(),
+            };
             keys.push((key, Value::from(value)));
         }
     }

@@ -194,8 +194,9 @@ impl<'s> Zones<'_, 's> {
                 false => forwarder.draft.decisive(&origin, why),
             }
         }
+        let file = self.names.path(file.word(1), &origin, forwarder);
         let table = forwarder.draft.add("zone", Some(origin.clone()));
-        table.set("file", self.names.path(file.word(1)), Some(origin.clone()));
+        table.set("file", file, Some(origin.clone()));
         table.set("origin", name, Some(origin.clone()));
         table.in_views(&scope.views, &origin);
     }
@@ -222,7 +223,8 @@ impl<'s> Zones<'_, 's> {
         });
         forwarder.draft.read(&origin);
         self.keys.extend(key.clone());
-        let file = options.find("file").map(|file| self.names.path(file.word(1)));
+        let file = options.find("file");
+        let file = file.map(|file| self.names.path(file.word(1), &origin, forwarder));
         let tables = forwarder.draft.tables.iter_mut().filter(|table| {
             let views = table.texts("views");
             table.name == "rpz"

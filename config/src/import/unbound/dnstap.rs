@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::clause::{Conf, Setting};
+use super::paths::path;
 use crate::import::meaning::{Forwarder, NONE, truth};
 use crate::import::query_log::{ANSWERS, CLIENTS, IDENTITY, VERSION};
 
@@ -62,7 +63,8 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) {
                 continue;
             }
             "dnstap-socket-path" if is_set && !has_address => {
-                forwarder.draft.set("query_log", "dnstap", value, origin);
+                let socket = path(one, &conf.server, forwarder);
+                forwarder.draft.set("query_log", "dnstap", socket, origin);
                 continue;
             }
             "dnstap-identity" if is_set && is_yes("dnstap-send-identity") => {

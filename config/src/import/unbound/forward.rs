@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::bootstrap::Bootstrap;
 use super::clause::{Clause, Conf, Setting};
+use super::paths::whole;
 use super::server::is_off;
 use crate::import::draft::Value;
 use crate::import::meaning::{Forwarder, NONE, Upstream, network, truth};
@@ -252,7 +253,7 @@ fn of_all_upstreams(
     let bundle = conf.server.last("tls-cert-bundle");
     let bundle = bundle.or_else(|| conf.server.last("ssl-cert-bundle"));
     if let Some(bundle) = bundle.filter(|bundle| is_encrypted && !bundle.is_empty()) {
-        keys.push(("ca_file", bundle.into()));
+        keys.push(("ca_file", whole(bundle, &conf.server).into()));
     }
     // Letters are in random case here unless a setting says otherwise.
     if conf.server.last("use-caps-for-id").and_then(truth) == Some(false) {

@@ -9,7 +9,6 @@ pub(in crate::import) const KINDS: Kinds = Kinds {
         "verbosity",
         "username",
         "directory",
-        "chroot",
         "pidfile",
         "logfile",
         "use-syslog",

@@ -8,6 +8,7 @@ mod dnstap;
 mod forward;
 mod kinds;
 mod local;
+mod paths;
 mod rebinding;
 mod server;
 mod zones;
@@ -43,6 +44,7 @@ pub(super) fn import(text: &Text, sources: &mut Sources<'_>) -> Draft {
     sources.close();
     let conf = Conf::of(clauses);
     server::map(&conf, &mut forwarder);
+    paths::chroot(&conf, &mut forwarder);
     dns64::map(&conf, &mut forwarder);
     dnstap::map(&conf, &mut forwarder);
     rebinding::map(&conf, &mut forwarder);
@@ -62,9 +64,10 @@ fn parse(
     forwarder: &mut Forwarder,
 ) {
     for (number, line) in (1..).zip(text.text.lines()) {
+        let line = line.trim();
         let mut words = words(line).into_iter().peekable();
         while let Some(word) = words.next() {
-            let origin = Origin::new(text.at(number), line.trim());
+            let origin = Origin::new(text.at(number), line);
             let Some(key) = word.strip_suffix(':').filter(|key| !key.is_empty()) else {
                 // `include "file"` is allowed without a colon.
                 if word == "include" && words.peek().is_some() {

@@ -5,11 +5,28 @@ use std::path::Path;
 
 use super::clause::{Clause, Conf, Setting};
 use super::kinds;
+use super::paths::{note_folder, path, whole};
 use crate::import::meaning::{Forwarder, NONE, bytes, truth};
 use crate::import::query_log::TEXT_LOG;
 
 /// The tags of the keys of the root since 2017.
 const ROOT_KEYS: [&str; 2] = ["20326", "38696"];
+
+/// Where unbound-anchor and the packages of systems keep the root's keys.
+const ROOT_KEY_FILES: [&str; 10] = [
+    "/etc/unbound/root.key",
+    "/etc/unbound/var/root.key",
+    "/opt/homebrew/etc/unbound/root.key",
+    "/usr/local/etc/unbound/root.key",
+    "/usr/share/dns/root.key",
+    "/usr/share/dnssec-root/trusted-key.key",
+    "/etc/trusted-key.key",
+    "/var/lib/unbound/root.key",
+    "/var/unbound/db/root.key",
+    "/var/unbound/root.key",
+];
+/// The settings that name files of anchors.
+const ANCHOR_FILES: [&str; 2] = ["auto-trust-anchor-file", "trust-anchor-file"];
 
 /// Keys of which the last setting counts. A second setting of others that one key stands for is listed.
 const SINGLE: [&str; 16] = [
@@ -69,10 +86,18 @@ fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
     match &*one.key {
         "interface" | "ip-address" => interface(one, server, forwarder),
         "port" | "tls-port" | "ssl-port" | "https-port" | "quic-port" | "do-tcp"
-        | "msg-cache-size" | "rrset-cache-size" | "use-caps-for-id" | "tls-cert-bundle"
-        | "ssl-cert-bundle" | "tls-upstream" | "ssl-upstream" => {
+        | "msg-cache-size" | "rrset-cache-size" | "use-caps-for-id" | "tls-upstream"
+        | "ssl-upstream" => {
             // They are read with `interface`, with each other, or with the upstreams.
             forwarder.draft.read(origin);
+        }
+        "tls-cert-bundle" | "ssl-cert-bundle" => {
+            // It is a key of each upstream.
+            forwarder.draft.read(origin);
+            note_folder(one, server, forwarder);
+        }
+        "tls-service-pem" | "ssl-service-pem" | "tls-service-key" | "ssl-service-key" => {
+            stream_file(one, server, forwarder);
         }
         "serve-expired-ttl" if value == "0" => {
             forwarder.draft.unmapped(origin, "`cache.stale_window_seconds` has to have an end");
@@ -90,7 +115,7 @@ fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
             None => forwarder.draft.unmapped(origin, "`answers.nsid` is a text, not hexadecimal"),
         },
         "module-config" => modules(one, server, forwarder),
-        "auto-trust-anchor-file" | "trust-anchor-file" => anchor(one, server, forwarder),
+        key if ANCHOR_FILES.contains(&key) => anchor(one, server, forwarder),
         "trust-anchor" => inline_anchor(one, server, forwarder),
         "domain-insecure" => {
             forwarder.draft.push("dnssec", "negative_trust_anchors", value, origin)
@@ -103,8 +128,8 @@ fn setting(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
         }
         "log-queries" | "log-replies" => forwarder.draft.unmapped(origin, TEXT_LOG),
         "logfile" if !value.is_empty() && logs_queries(server) => {
-            let folder = Path::new(server.last("directory").unwrap_or_default());
-            forwarder.propose_log(&folder.join(value), origin);
+            let file = path(one, server, forwarder);
+            forwarder.propose_log(Path::new(&file), origin);
         }
         _ => kinds::list(one, forwarder),
     }
@@ -144,8 +169,6 @@ fn is_one_switch(one: &Setting, forwarder: &mut Forwarder) -> bool {
 
 fn is_one_text(one: &Setting, forwarder: &mut Forwarder) -> bool {
     let (table, key) = match &*one.key {
-        "tls-service-pem" | "ssl-service-pem" => ("streams", "certificate"),
-        "tls-service-key" | "ssl-service-key" => ("streams", "key"),
         "http-endpoint" => ("streams", "https_path"),
         "cookie-secret" => ("cookies", "secret"),
         "identity" => ("answers", "identity"),
@@ -154,6 +177,16 @@ fn is_one_text(one: &Setting, forwarder: &mut Forwarder) -> bool {
     };
     forwarder.draft.set(table, key, one.value(), &one.origin);
     true
+}
+
+/// The certificate of the streams, or its key.
+fn stream_file(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
+    if one.value().is_empty() {
+        return forwarder.draft.unneeded(&one.origin);
+    }
+    let key = if one.key.ends_with("-pem") { "certificate" } else { "key" };
+    let file = path(one, server, forwarder);
+    forwarder.draft.set("streams", key, file, &one.origin);
 }
 
 /// Whether a setting needs nothing because of its value, or of another setting. It is listed as such.
@@ -267,9 +300,22 @@ fn anchor(one: &Setting, server: &Clause, forwarder: &mut Forwarder) {
         return forwarder.draft.unneeded(&one.origin);
     }
     forwarder.draft.set("dnssec", "validate", true, &one.origin);
+    let file = path(one, server, forwarder);
     // The root's keys are built in, and the file of unbound-anchor has no others.
-    if !one.value().ends_with("root.key") {
-        forwarder.draft.set("dnssec", "trust_anchor", one.value(), &one.origin);
+    if ROOT_KEY_FILES.contains(&&*file) {
+        return;
+    }
+    let files = ANCHOR_FILES.iter().flat_map(|key| server.all(key));
+    let mut others = files.filter(|other| !other.value().is_empty());
+    let has_others = others.any(|other| whole(other.value(), server) != file)
+        || server.all("trust-anchor").next().is_some();
+    match has_others {
+        true => {
+            let why = "`dnssec.trust_anchor` is one file, and replaces the root's keys that are built in; write all \
+                       anchors into one file";
+            forwarder.draft.decisive(&one.origin, why);
+        }
+        false => forwarder.draft.set("dnssec", "trust_anchor", file, &one.origin),
     }
 }
 

@@ -1,14 +1,11 @@
 //! Zones from files and by transfer: `rpz:` and `auth-zone:`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 
 use super::clause::{Clause, Conf, Setting};
 use super::clients::{Groups, tags_of};
+use super::paths::path;
 use crate::import::meaning::{Forwarder, NONE, truth};
-
-/// The folder of relative paths, unless `directory` says another one.
-const USUAL_FOLDER: &str = "/etc/unbound";
 
 pub(super) fn map(conf: &Conf, groups: &Groups, forwarder: &mut Forwarder) {
     for clause in &conf.others {
@@ -18,16 +15,6 @@ pub(super) fn map(conf: &Conf, groups: &Groups, forwarder: &mut Forwarder) {
             _ => {}
         }
     }
-}
-
-/// A file of Unbound, which may be relative to its folder.
-fn path(one: &Setting, conf: &Conf, forwarder: &mut Forwarder) -> String {
-    let folder = conf.server.last("directory").filter(|folder| !folder.is_empty());
-    if folder.is_none() && Path::new(one.value()).is_relative() {
-        let why = format!("there is no `directory`, so it is taken to be in {USUAL_FOLDER}");
-        forwarder.draft.unmapped(&one.origin, why);
-    }
-    Path::new(folder.unwrap_or(USUAL_FOLDER)).join(one.value()).display().to_string()
 }
 
 /// What the settings of a policy zone say, apart from its name and file.
@@ -52,7 +39,7 @@ fn policy_zone(clause: &Clause, conf: &Conf, groups: &Groups, forwarder: &mut Fo
         return forwarder.draft.decisive(&clause.origin, "it has neither a file nor a primary");
     }
     let kept = format!("/var/lib/pmdns/{}.rpz", forwarder.short("rpz", &name));
-    let file = file.map(|file| path(file, conf, forwarder));
+    let file = file.map(|file| path(file, &conf.server, forwarder));
     let zone = forwarder.draft.add("rpz", origin.clone());
     zone.set("file", file.unwrap_or(kept), origin.clone());
     match policy.primaries.is_empty() {
@@ -141,7 +128,7 @@ fn auth_zone(clause: &Clause, conf: &Conf, forwarder: &mut Forwarder) {
                 let why = "clients get its records as those of an authority, with AA";
                 forwarder.draft.unmapped(&clause.origin, why);
             }
-            let file = path(file, conf, forwarder);
+            let file = path(file, &conf.server, forwarder);
             let zone = forwarder.draft.add("zone", origin.clone());
             zone.set("file", file, origin.clone());
             zone.set("origin", name, origin);
