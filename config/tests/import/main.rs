@@ -9,6 +9,7 @@ mod cases;
 mod counterparts;
 mod names;
 mod paths;
+mod services;
 mod settings;
 
 use std::collections::BTreeMap;

@@ -10,19 +10,19 @@ use proptest::prelude::*;
 use crate::one;
 
 /// What has to come of a text.
-struct Case {
-    text: &'static str,
+pub(crate) struct Case {
+    pub(crate) text: &'static str,
     /// Parts of the TOML.
-    has: &'static [&'static str],
-    lacks: &'static [&'static str],
+    pub(crate) has: &'static [&'static str],
+    pub(crate) lacks: &'static [&'static str],
     /// Parts of remarks that refuse the import; none: it is not refused.
-    decisive: &'static [&'static str],
+    pub(crate) decisive: &'static [&'static str],
     /// Parts of other remarks.
-    listed: &'static [&'static str],
+    pub(crate) listed: &'static [&'static str],
 }
 
 /// Nothing is expected of it.
-const PLAIN: Case = Case { text: "", has: &[], lacks: &[], decisive: &[], listed: &[] };
+pub(crate) const PLAIN: Case = Case { text: "", has: &[], lacks: &[], decisive: &[], listed: &[] };
 
 const UNBOUND: &[Case] = &[
     // The last module-config counts, so nothing is validated.
@@ -277,7 +277,7 @@ const DNSDIST: &[Case] = &[
     },
 ];
 
-fn hold(cases: &[Case], format: Format) {
+pub(crate) fn hold(cases: &[Case], format: Format) {
     for Case { text, has, lacks, decisive, listed } in cases {
         let made = one(text, format);
         Config::from_toml(&made.toml).unwrap();

@@ -1,14 +1,14 @@
 //! The meaning of the calls.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use super::call::Call;
 use super::kinds::KINDS;
 use super::lua::{PROGRAM, Value, statements};
 use super::names;
+use super::proxies::Proxies;
 use super::selected::is_decisive;
-use super::{logs, rules, servers, sockets};
+use super::{logs, rules, servers, sockets, webserver};
 use crate::import::clients::{ByClient, Said};
 use crate::import::draft::Draft;
 use crate::import::meaning::{Answer, Forwarder, NONE, network};
@@ -68,6 +68,7 @@ pub(super) struct Program {
     servers: Vec<servers::Server>,
     /// Addresses that queries come to: the arguments of the calls.
     locals: Vec<(Vec<Value>, Origin)>,
+    proxies: Proxies,
     /// The clients that `setACL` and `addACL` name.
     clients: Option<Vec<(String, Origin)>>,
     /// The rules in their order, of which the first that matches decides.
@@ -244,20 +245,12 @@ impl Program {
             "setMaxTCPQueriesPerConnection" => {
                 forwarder.number("streams", "max_queries_per_connection", text, origin);
             }
-            "setProxyProtocolACL" => match first.and_then(Value::texts) {
-                Some(texts) => texts.into_iter().for_each(|prefix| {
-                    forwarder.draft.push("streams", "proxy_protocol", prefix, origin);
-                }),
-                None => forwarder.draft.decisive(origin, PROGRAM),
-            },
-            "webserver" => match text.parse::<SocketAddr>() {
-                Ok(_) => {
-                    forwarder.draft.set("metrics", "listen", text, origin);
-                    let why = "metrics alone are at this address; for the HTTP API and the console see `[api]` and `[[token]]`";
-                    forwarder.draft.unmapped(origin, why);
-                }
-                Err(_) => forwarder.draft.unmapped(origin, "this is no address and port"),
-            },
+            "setProxyProtocolACL" => self.proxies.list(first, origin, forwarder),
+            "setProxyProtocolApplyACLToProxiedClients" => {
+                self.proxies.judge_clients(first, origin, forwarder);
+            }
+            "webserver" => webserver::address(&Call::new(arguments), origin, forwarder),
+            "setWebserverConfig" => webserver::access(&Call::new(arguments), origin, forwarder),
             "dynBlockRulesGroup" => {
                 let why = "limits of `[ratelimit]` hold at once; there are no timed blocks";
                 forwarder.draft.unmapped(origin, why);
@@ -369,6 +362,7 @@ impl Program {
         let answers = rules::map(std::mem::take(&mut self.rules), &answers, &mut self.forwarder);
         self.access(&answers, &origin);
         servers::finish(&mut self.forwarder, std::mem::take(&mut self.servers));
+        self.proxies.finish(&mut self.forwarder);
         self.forwarder.share_port();
         self.forwarder.draft
     }

@@ -6,10 +6,12 @@ mod logs;
 mod lua;
 mod map;
 mod names;
+mod proxies;
 mod rules;
 mod selected;
 mod servers;
 mod sockets;
+mod webserver;
 
 #[cfg(test)]
 pub(super) use self::kinds::KINDS;

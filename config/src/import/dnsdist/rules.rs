@@ -17,9 +17,8 @@ const SPOOF_TTL: u32 = 60;
 /// Why the name of another answer is NXDOMAIN.
 const OTHER_ANSWER: &str = "these names are NXDOMAIN; for another answer write them \
     into a file of `[[blocklist]]` with the `action` that this is";
-/// Actions that queries of type ANY may get: `answers.minimal_any` stands for all of them.
-const ANSWERING: [&str; 6] =
-    ["AllowAction", "DropAction", "RCodeAction", "RefusedAction", "SpoofAction", "TCAction"];
+/// Why a rule about queries of type ANY is lost.
+const OF_ANY: &str = "queries of type ANY get one HINFO record (`answers.minimal_any`), whatever a rule says of them";
 
 /// A rule with its action.
 pub(super) struct Rule {
@@ -212,8 +211,8 @@ fn understood(rule: &Rule, forwarder: &mut Forwarder) -> Option<(Selected, Effec
         list(format!("such a rule: {NONE}"));
         return None;
     };
-    if matches!(selected, Selected::Any) && ANSWERING.contains(&&**action) {
-        forwarder.draft.unneeded(origin);
+    if matches!(selected, Selected::Any) {
+        list(OF_ANY.to_owned());
         return None;
     }
     if let Selected::Over(limit) = &selected {
