@@ -193,10 +193,42 @@ fn reading_a_file_takes_time_in_proportion_to_its_length() {
     for text in [deep, wide, list] {
         one(&text, Format::Named);
     }
+    for text in lua_that_is_long_or_deep() {
+        one(&text, Format::Dnsdist);
+    }
     let lines: String =
         (0..40_000).map(|n| format!(" local-zone: n{n}.example always_nxdomain\n")).collect();
     let made = one(&format!("server:\n{lines}"), Format::Unbound);
     assert_eq!(Config::from_toml(&made.toml).unwrap().block.names.len(), 40_000);
+}
+
+/// Lua that is nested without end, has much on one line, or has many variables and statements that are not looked into.
+fn lua_that_is_long_or_deep() -> Vec<String> {
+    const DEEP: usize = 40_000;
+    let around =
+        |open: &str, close: &str| format!("x = {}1{}\n", open.repeat(DEEP), close.repeat(DEEP));
+    let mut texts = vec![
+        around("{", "}"),
+        around("{a={", "}}"),
+        around("f(", ")"),
+        around("f{", "}"),
+        around("f({", "})"),
+        around("a:b(", ")"),
+        around("(", ")"),
+        around("function() return ", " end "),
+        around("if a then b = ", " end "),
+        around("[", "]"),
+        around("[==[", "]==]"),
+        "x = f(1)".to_owned() + &":g()".repeat(DEEP),
+        "x = a".to_owned() + &".b".repeat(DEEP),
+        "a = 1; ".repeat(DEEP),
+        format!("{}{}", " ".repeat(1 << 20), "f() g() ".repeat(DEEP)),
+    ];
+    let open = ["{", "f(", "f{", "a:b(", "(", "function f() ", "if a then ", "[[", "\"", "--[["];
+    texts.extend(open.iter().map(|open| open.repeat(DEEP)));
+    let variables: String = (0..DEEP).map(|n| format!("a{n} = {n}\n")).collect();
+    texts.push(variables + &"b = c + d\n".repeat(DEEP));
+    texts
 }
 
 /// Pieces that configurations consist of, in any order.

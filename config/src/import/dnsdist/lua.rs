@@ -1,5 +1,6 @@
 //! The part of Lua that configurations are mostly written in: calls with constants and tables.
 
+use crate::import::source::shown;
 use crate::limits::MAX_IMPORT_NESTING;
 
 /// Why a statement was not looked into.
@@ -96,7 +97,7 @@ const OPENING: [&str; 4] = ["function", "if", "do", "repeat"];
 /// The statements of a program.
 pub(super) fn statements(text: &str) -> Vec<Statement> {
     let tokens = tokens(text);
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut found = Vec::new();
     let mut at = 0;
     while let Some((line, first)) = tokens.get(at) {
@@ -113,7 +114,8 @@ pub(super) fn statements(text: &str) -> Vec<Statement> {
             }
         };
         let line_text = usize::try_from(*line).ok().and_then(|line| lines.get(line - 1));
-        let text = line_text.map_or("", |text| text.trim()).to_owned();
+        // A line may have many statements, so its text is not kept for each.
+        let text = shown(line_text.unwrap_or(&""));
         // A statement has at least one token.
         let end = parser.at.max(at + 1);
         let unknown = tokens.get(at..end).filter(|_| value.is_none()).unwrap_or_default();

@@ -85,7 +85,9 @@ impl Program {
             self.forwarder.draft.parsed(&origin);
             let Some(value) = one.value else {
                 // It may have changed what it names.
-                self.variables.retain(|name, _| !one.words.contains(name));
+                for word in &one.words {
+                    self.variables.remove(word);
+                }
                 match one.words.iter().any(|word| DECIDING.contains(&&**word)) {
                     true => self.forwarder.draft.decisive(&origin, PROGRAM),
                     false => self.forwarder.draft.unmapped(&origin, PROGRAM),
