@@ -91,6 +91,8 @@ mod hitters;
 mod idle;
 #[path = "lab/import.rs"]
 mod import;
+#[path = "lab/import_cases.rs"]
+mod import_cases;
 #[path = "lab/kernel.rs"]
 mod kernel;
 #[path = "lab/lifecycle.rs"]

@@ -66,7 +66,7 @@ fn compare(what: &str, files: &BoxedStrategy<String>, start: fn(&str) -> Process
     for _ in 0..count {
         let text = files.new_tree(&mut runner).expect("a file").current();
         let server = start(&text);
-        wait_for_theirs(ADMIN);
+        wait_for_theirs(ADMIN, (PLAIN, A));
         let theirs = theirs(&queries, SILENCE);
         drop(server);
         let imported = import::import(&text, &[]);

@@ -14,6 +14,7 @@ use hickory_proto::op::Message;
 
 use crate::frames::{self, Path};
 use crate::harness::{FOLDER, PATIENCE, isolated, path, sh, wait_until};
+use crate::import_cases::{Case, DNSDIST, HIDDEN, NAMED, UNBOUND};
 use crate::messages::{Query, id};
 use crate::pcap;
 use crate::pmdns::BINARY;
@@ -23,6 +24,8 @@ use crate::process::Process;
 const SERVER: &str = "192.0.2.53";
 /// Clients: in the views of the files, and in none.
 pub(crate) const CLIENTS: [&str; 4] = ["10.1.0.5", "10.2.0.5", "172.16.0.5", "198.51.100.7"];
+/// A client in the network of the server.
+pub(crate) const NEIGHBOUR: &str = "192.0.2.7";
 /// The port of the stubs, and their addresses.
 const UPSTREAMS: (&str, u16) = ("127.0.0.", 5399);
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]];
@@ -30,78 +33,13 @@ pub(crate) const A: u16 = 1;
 const PTR: u16 = 12;
 pub(crate) const MX: u16 = 15;
 
-/// A file, and what is asked of both.
-struct Case {
-    file: &'static str,
-    clients: &'static [&'static str],
-    questions: &'static [(&'static str, u16)],
-    /// Whether it is written with `--partial` alone.
-    is_partial: bool,
-}
-
-const fn whole(file: &'static str, questions: &'static [(&'static str, u16)]) -> Case {
-    Case { file, clients: &CLIENTS, questions, is_partial: false }
-}
-
 #[test]
 #[ignore = "needs root and network namespaces: scripts/test.sh runs it"]
 fn unbound_answers_as_what_was_made_of_its_file() {
-    let cases = [
-        whole(
-            "u1-view-first.conf",
-            &[
-                ("intranet.example", A),
-                ("portal.example", A),
-                ("x.ads.example", A),
-                ("www.example", A),
-            ],
-        ),
-        whole(
-            "u2-tag-local-data.conf",
-            &[("video.example", A), ("x.video.example", A), ("www.example", A)],
-        ),
-        whole("u3-tag-other-clause.conf", &[("x.video.example", A), ("www.example", A)]),
-        whole(
-            "u4-redirect-other-clause.conf",
-            &[("sink.example", A), ("x.sink.example", A), ("x.sink.example", MX)],
-        ),
-        whole(
-            "u6-nodefault-forward.conf",
-            &[("5.1.16.172.in-addr.arpa", PTR), ("5.1.0.10.in-addr.arpa", PTR), ("www.example", A)],
-        ),
-        whole(
-            "u8-transparent-exception.conf",
-            &[
-                ("ads.example", A),
-                ("x.ads.example", A),
-                ("good.ads.example", A),
-                ("x.good.ads.example", A),
-            ],
-        ),
-        whole(
-            "u11-transparent-default-zone.conf",
-            &[
-                ("5.1.20.172.in-addr.arpa", PTR),
-                ("1.0.0.10.in-addr.arpa", PTR),
-                ("9.9.9.10.in-addr.arpa", PTR),
-            ],
-        ),
-        whole(
-            "u16-private-address.conf",
-            &[
-                ("www.example", A),
-                ("corp.example", A),
-                ("www.corp.example", A),
-                ("www.home.example", A),
-                ("printer.example", A),
-                ("www.office.example", A),
-            ],
-        ),
-    ];
     isolated("import::unbound_answers_as_what_was_made_of_its_file", || {
         set_up();
-        for case in cases {
-            compare(&case, unbound(&text_of(case.file)));
+        for case in &UNBOUND {
+            compare(case, unbound(&case.text()));
         }
     });
 }
@@ -135,33 +73,22 @@ pub(crate) fn dnsdist(text: &str) -> Process {
 #[test]
 #[ignore = "needs root and network namespaces: scripts/test.sh runs it"]
 fn named_answers_as_what_was_made_of_its_file() {
-    let cases = [
-        whole("n3-empty-zones.conf", &[("5.1.168.192.in-addr.arpa", PTR), ("www.example", A)]),
-        whole("n4-rpz-in-view.conf", &[("bad.example", A), ("www.example", A)]),
-        Case {
-            clients: &["10.1.0.5"],
-            is_partial: true,
-            ..whole(
-                "n8-one-line-open-resolver.conf",
-                &[("www.corp.example", A), ("www.example", A)],
-            )
-        },
-        Case {
-            clients: &["172.16.0.5", "198.51.100.7"],
-            is_partial: true,
-            ..whole("n8-one-line-open-resolver.conf", &[("www.example", A)])
-        },
-    ];
     isolated("import::named_answers_as_what_was_made_of_its_file", || {
         set_up();
-        for case in cases {
-            compare(&case, named(&text_of(case.file)));
+        for case in &NAMED {
+            compare(case, named(&case.text()));
         }
-        // A zone that some may not ask for is not shown to any of these.
-        let case = whole("n5-zone-allow-query.conf", &[("secret.corp.example", A)]);
-        let queries = queries(case.clients, case.questions);
-        for answer in ours_of(&Case { is_partial: true, ..case }, &queries) {
-            assert!(!answer.1.iter().any(|record| record.contains("10.0.0.99")), "{answer:?}");
+        // A zone that some may not ask for is shown to nobody.
+        for (case, address) in &HIDDEN {
+            let shows = |answer: &Answer| answer.1.iter().any(|record| record.contains(address));
+            let queries = queries(case.clients, case.questions);
+            let server = named(&case.text());
+            wait_for_theirs(case.clients[0], case.questions[0]);
+            let theirs = theirs(&queries, PATIENCE);
+            drop(server);
+            assert!(theirs.iter().any(shows), "{}: {theirs:?}", case.file);
+            let ours = ours_of(case, &queries);
+            assert!(!ours.iter().any(shows), "{}: {ours:?}", case.file);
         }
     });
 }
@@ -169,30 +96,10 @@ fn named_answers_as_what_was_made_of_its_file() {
 #[test]
 #[ignore = "needs root and network namespaces: scripts/test.sh runs it"]
 fn dnsdist_answers_as_what_was_made_of_its_file() {
-    let case = Case {
-        clients: &["10.2.0.5", "198.51.100.7"],
-        ..whole(
-            "d1-dnsdist.conf",
-            &[
-                ("ads.example", A),
-                ("x.ads.example", A),
-                ("good.ads.example", A),
-                ("corp.example", A),
-                ("exact.example", A),
-                ("x.exact.example", A),
-                ("x.spoof.example", A),
-                ("www.example", A),
-            ],
-        )
-    };
-    let pool = Case {
-        clients: &["10.1.0.5"],
-        ..whole("d1-dnsdist.conf", &[("corp.example", A), ("www.example", A)])
-    };
     isolated("import::dnsdist_answers_as_what_was_made_of_its_file", || {
         set_up();
-        for case in [case, pool] {
-            compare(&case, dnsdist(&text_of(case.file)));
+        for case in &DNSDIST {
+            compare(case, dnsdist(&case.text()));
         }
     });
 }
@@ -208,7 +115,7 @@ pub(crate) fn text_of(file: &str) -> String {
 
 /// All addresses are on loopback. Two stubs answer there.
 pub(crate) fn set_up() {
-    for address in CLIENTS.iter().chain(&[SERVER]) {
+    for address in CLIENTS.iter().chain(&[SERVER, NEIGHBOUR]) {
         sh(&format!("ip address add {address}/32 dev lo"));
     }
     for number in 1..=3_u8 {
@@ -255,7 +162,7 @@ fn answer(message: &Message) -> Answer {
 
 /// Asks both; every answer is the same.
 fn compare(case: &Case, server: Process) {
-    wait_for_theirs(case.clients[0]);
+    wait_for_theirs(case.clients[0], case.questions[0]);
     let queries = queries(case.clients, case.questions);
     let theirs = theirs(&queries, PATIENCE);
     drop(server);
@@ -274,7 +181,7 @@ pub(crate) fn are_alike(what: &str, queries: &[Asked], theirs: &[Answer], ours: 
 
 /// The answers of pmdns with the configuration that import makes of a case.
 fn ours_of(case: &Case, queries: &[Asked]) -> Vec<Answer> {
-    let text = text_of(case.file);
+    let text = case.text();
     let mut made = import(&text, &[]);
     if case.is_partial {
         assert_eq!((made.status.code(), made.stdout.len()), (Some(10), 0), "{}", said(&made));
@@ -312,9 +219,9 @@ fn reply(socket: &UdpSocket, patience: Duration) -> Option<Message> {
     Message::from_vec(&reply[..length]).ok()
 }
 
-/// Waits until the other server answers this client.
-pub(crate) fn wait_for_theirs(client: &str) {
-    let first = message(1, ("up.example", A));
+/// Waits until the other server answers this question of a client.
+pub(crate) fn wait_for_theirs(client: &str, question: (&str, u16)) {
+    let first = message(1, question);
     let wait = Duration::from_millis(100);
     wait_until("the other server answers", || reply(&ask(client, &first), wait).is_some());
 }
