@@ -1,5 +1,6 @@
 //! Zone files (RFC 1035 section 5), read into records.
 
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -11,7 +12,9 @@ use domain::base::rdata::{ComposeRecordData, RecordData};
 use super::{FileError, open};
 use crate::limits::{MAX_LIST_BYTES, MAX_TTL};
 use crate::local::LocalRecord;
-use crate::presentation::{MAX_DATA, Zone, ZoneRecord, is_meta, name_of, suits, type_name};
+use crate::presentation::{
+    MAX_DATA, SetType, Zone, ZoneRecord, is_meta, name_of, set_type, suits, type_name,
+};
 
 /// The records of a zone file, in its order. Names without a trailing dot are below `origin`.
 ///
@@ -43,7 +46,29 @@ pub fn zone_from(
 ) -> Result<Vec<LocalRecord>, FileError> {
     let mut records = Vec::new();
     each_record(bytes, path, origin, |record, _| records.push(record))?;
+    share_ttls(&mut records);
     Ok(records)
+}
+
+/// Gives the records of a set one TTL (RFC 2181 section 5.2). Of sets that stand at several places of a file the last one decides,
+/// as for BIND.
+fn share_ttls(records: &mut [LocalRecord]) {
+    if records.is_sorted_by(|one, next| one.ttl == next.ttl) {
+        return;
+    }
+    fn set(record: &LocalRecord) -> (&[u8], SetType) {
+        (&record.name, set_type(record.rtype, &record.data))
+    }
+    let last: HashMap<_, u32> = records.iter().map(|record| (set(record), record.ttl)).collect();
+    let ttl = |record: &LocalRecord| last.get(&set(record)).copied().unwrap_or(record.ttl);
+    let other = |(at, record): (usize, &LocalRecord)| {
+        let ttl = ttl(record);
+        (ttl != record.ttl).then_some((at, ttl))
+    };
+    let others: Vec<(usize, u32)> = records.iter().enumerate().filter_map(other).collect();
+    for (at, ttl) in others {
+        records[at].ttl = ttl;
+    }
 }
 
 /// Gives each record of a zone, and the line that it ends at.
@@ -155,6 +180,18 @@ b TYPE65280 \\# 2 0102
         assert!(records[0].data.ends_with(&times));
         assert_eq!(*records[5].data, *b"\x03x;y\x01z");
         assert_eq!(*records[6].data, [1, 2]);
+    }
+
+    /// `named-checkzone -D` of 9.18 was asked.
+    #[test]
+    fn the_last_part_of_a_set_decides_its_ttl() {
+        let text =
+            "a 300 A 1.1.1.1\na 60 A 1.1.1.2\nb 9 A 1.1.1.1\na 20 A 1.1.1.4\ne 10 A 1.1.1.4\n";
+        let ttls = |text: &str| -> Vec<u32> {
+            read(text, None).unwrap().iter().map(|record| record.ttl).collect()
+        };
+        assert_eq!(ttls(text), [20, 20, 9, 20, 10]);
+        assert_eq!(ttls(&format!("{text}A 30 A 1.1.1.1\na TXT x\n")), [30, 30, 9, 30, 10, 30, 30]);
     }
 
     #[test]

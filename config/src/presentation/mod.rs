@@ -26,7 +26,7 @@ mod zone;
 pub(crate) use data::{MAX_DATA, read_data, suits};
 pub(crate) use head::ZoneRecord;
 pub(crate) use text::name_of;
-pub(crate) use types::{is_meta, type_name, type_number};
+pub(crate) use types::{SetType, is_meta, set_type, type_name, type_number};
 pub(crate) use words::Entries;
 pub(crate) use zone::Zone;
 

@@ -99,6 +99,12 @@ fn key_of(name: &str) -> Option<u16> {
     decimal(number).filter(|_| number.len() == 1 || !number.starts_with('0'))
 }
 
+/// The key of a list, whose names BIND takes in capitals as well.
+fn listed_key(name: &str) -> Option<u16> {
+    let known = NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    key_of(known.map_or(name, |(known, _)| known))
+}
+
 fn is_numbered(name: &str) -> bool {
     NAMED.iter().all(|(known, _)| *known != name)
 }
@@ -122,7 +128,7 @@ fn encode(form: Form, value: &[u8]) -> Option<Vec<u8>> {
         Form::V4 => all(text()?, |one| Some(one.parse::<Ipv4Addr>().ok()?.octets().to_vec())),
         Form::V6 => all(text()?, |one| Some(one.parse::<Ipv6Addr>().ok()?.octets().to_vec())),
         Form::Keys => {
-            let mut keys = text()?.split(',').map(key_of).collect::<Option<Vec<u16>>>()?;
+            let mut keys = text()?.split(',').map(listed_key).collect::<Option<Vec<u16>>>()?;
             keys.sort_unstable();
             Some(keys.into_iter().flat_map(u16::to_be_bytes).collect())
         }

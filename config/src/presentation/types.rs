@@ -104,6 +104,18 @@ const TYPES: &[(u16, &str)] = &[
     (65533, "KEYDATA"),
 ];
 
+/// What tells the sets of records of one owner apart: the type, and the type that a signature is about, or else 0.
+pub(crate) type SetType = (u16, u16);
+
+/// SIG and RRSIG (RFC 2535 section 4.1, RFC 4034 section 3.1): their data begins with the type that they are about.
+const SIGNATURES: [u16; 2] = [24, 46];
+
+/// The set that a record is one of.
+pub(crate) fn set_type(rtype: u16, data: &[u8]) -> SetType {
+    let covered = data.first_chunk().filter(|_| SIGNATURES.contains(&rtype));
+    (rtype, covered.map_or(0, |covered| u16::from_be_bytes(*covered)))
+}
+
 /// Other names of types.
 const OTHER_NAMES: [(&str, u16); 2] = [("NSAPPTR", 23), ("*", 255)];
 

@@ -6,6 +6,7 @@ use super::directive::Directive;
 use super::generate::Generate;
 use super::head::{Head, ZoneRecord, of_type};
 use super::text::put_name;
+use super::types::{SetType, set_type};
 use super::words::{Entries, Entry, Mistake};
 use crate::limits::MAX_TTL;
 
@@ -29,17 +30,29 @@ pub(crate) struct Zone<'t> {
 /// What a record has from entries before it.
 struct Context {
     origin: Vec<u8>,
+    /// The owner in lower case.
     owner: Option<Vec<u8>>,
+    /// The owner as it is written. Another spelling is another owner in what follows, as for BIND.
+    written: Vec<u8>,
+    /// The TTL of each set of records of this owner. Its first record decides for those right behind it.
+    set_ttls: Vec<(SetType, u32)>,
     /// That of `$TTL`, or of an SOA record without one.
     default_ttl: Option<u32>,
-    /// The last that was written (RFC 1035 section 5.1).
+    /// That of the last record, if one was ever written (RFC 1035 section 5.1).
     last_ttl: Option<u32>,
 }
 
 impl<'t> Zone<'t> {
     /// The zone that a text has; names without a dot at their end are below `origin`, in wire format.
     pub(crate) fn new(text: &'t [u8], origin: Vec<u8>) -> Self {
-        let context = Context { origin, owner: None, default_ttl: None, last_ttl: None };
+        let context = Context {
+            origin,
+            owner: None,
+            written: Vec::new(),
+            set_ttls: Vec::new(),
+            default_ttl: None,
+            last_ttl: None,
+        };
         Self { entries: Entries::new(text), context, making: None }
     }
 
@@ -85,9 +98,12 @@ impl Context {
             Some((owner, words)) if !entry.starts_blank => {
                 let mut name = Vec::new();
                 put_name(&mut name, owner, Some(&self.origin)).map_err(at_start)?;
-                // Length octets are at most 63 and thus no letters.
-                name.make_ascii_lowercase();
-                self.owner = Some(name);
+                if self.written != name {
+                    // Length octets are at most 63 and thus no letters.
+                    self.owner = Some(name.to_ascii_lowercase());
+                    self.written = name;
+                    self.set_ttls.clear();
+                }
                 words
             }
             _ => entry.words,
@@ -109,13 +125,24 @@ impl Context {
             let minimum = data.last_chunk().map(|minimum| u32::from_be_bytes(*minimum));
             self.default_ttl = minimum.filter(|minimum| *minimum <= MAX_TTL);
         }
-        let ttl = self.ttl(head.ttl);
+        let ttl = self.set_ttl(set_type(head.rtype, &data), head.ttl);
         Ok(ZoneRecord { name: owner, rtype: head.rtype, ttl, data })
     }
 
-    /// The TTL of a record, which has this one written.
+    /// The TTL of a record that begins a set, and has this one written.
     fn ttl(&mut self, written: Option<u32>) -> u32 {
         self.last_ttl = written.or(self.last_ttl);
         written.or(self.default_ttl).or(self.last_ttl).unwrap_or(DEFAULT_TTL)
+    }
+
+    /// The TTL of a record of this set. It is carried on as the last one.
+    fn set_ttl(&mut self, set: SetType, written: Option<u32>) -> u32 {
+        let mut ttl = self.ttl(written);
+        match self.set_ttls.iter().find(|(known, _)| *known == set) {
+            Some((_, first)) => ttl = *first,
+            None => self.set_ttls.push((set, ttl)),
+        }
+        self.last_ttl = self.last_ttl.map(|_| ttl);
+        ttl
     }
 }

@@ -56,6 +56,7 @@ pub(crate) const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("HTTPS", "0 ."),
     ("HTTPS", "1 . alpn=\"h2,h3\" port=8443 ipv4hint=192.0.2.1,192.0.2.2"),
+    ("HTTPS", "1 . mandatory=ALPN,Port alpn=h2 port=1"),
     ("HTTPS", "1 svc key65444=\"a b\\\"c\\007\" mandatory=port,alpn port=1 alpn=h3"),
     ("IPSECKEY", "10 1 2 192.0.2.38 AQNRU3mG7TVTO2BkR47usntb102uFJtugbo6BSGvgqt4AQ=="),
     ("IPSECKEY", "10 0 2 . AQNRU3mG7TVTO2BkR47usntb102uFJtugbo6BSGvgqt4AQ=="),
@@ -97,11 +98,12 @@ pub(crate) const EXAMPLES: &[(&str, &str)] = &[
     ("PX", "65535 foo bar."),
     ("RKEY", "0 255 1 AQMFD5raczCJHViKtLYhWGz8hMY9UGRuniJDBzC7w0aRyzWZriO6i2od"),
     ("RP", "mbox-dname txt-dname"),
+    // BIND refuses signers with more labels than the second number.
     (
         "RRSIG",
-        "NSEC 1 4 3600 20000102030405 19961211100908 2143 @ MxFcby9k/yvedMfQgKzhH5er0Mu/vILz45IkskceFGgiWCn/GxHhai6V",
+        "NSEC 1 15 3600 20000102030405 19961211100908 2143 @ MxFcby9k/yvedMfQgKzhH5er0Mu/vILz45IkskceFGgiWCn/GxHhai6V",
     ),
-    ("RRSIG", "TYPE65280 RSASHA512 4 3600 4294967295 0 65535 a. AQ=="),
+    ("RRSIG", "TYPE65280 RSASHA512 15 3600 4294967295 0 65535 a. AQ=="),
     ("RT", "65535 a"),
     ("SIG", "NXT 1 4 3600 20000102030405 19961211100908 2143 foo AQ=="),
     ("SINK", "8 0 2 l4ik"),
@@ -135,6 +137,10 @@ pub(crate) const WRONG: &[(&str, &str)] = &[
     // A key in base64 of a length that there is none of.
     ("HIP", "2 200100107B1A74DF365639CC39F1D578 AwEAAbd rvs @"),
     ("L32", "10 10.1.02.0"),
+    // Keys are in lower case (RFC 9460 section 2.1).
+    ("HTTPS", "1 . ALPN=h2"),
+    ("HTTPS", "1 . KEY667=x"),
+    ("HTTPS", "1 . mandatory=KEY667 key667=x"),
     // Obsolete since RFC 973 section 2: it is written MX.
     ("MD", "@"),
     ("MF", "@"),
@@ -178,6 +184,31 @@ const LINES: [&str; 13] = [
     "$GENERATE 1-4 g{}-${-3} TXT \"${-3,5} ${-3,0,x} ${-3,9,o} ${-3,0,X} ${-3,21,n}\"",
 ];
 
+/// Owners of sets, whose records stand at several places of a file. Two of them are one name.
+const SET_OWNERS: [&str; 5] = ["set{}", "set", "Set", "*.set", "set.zone.example."];
+
+/// Records of sets, some of them twice.
+const SETS: [(&str, &[&str]); 4] = [
+    ("A", &["192.0.2.1", "192.0.2.2", "192.0.2.3"]),
+    ("TXT", &["one", "\"one\"", "( two\n three )"]),
+    ("MX", &["10 a", "10 a.zone.example.", "20 b.zone.example."]),
+    (
+        "RRSIG",
+        &[
+            "A 5 15 60 20300102030405 20200101000000 1 @ AQ==",
+            "TXT 5 15 60 20300102030405 20200101000000 1 @ AQ==",
+            "A 5 15 60 20300102030405 20200101000000 2 @ AQ==",
+        ],
+    ),
+];
+
+/// Records that are of another zone, with lines that go on with their owners.
+const OUTSIDE: [&str; 3] = [
+    "x{}.other.example. 60 A 192.0.2.1\n",
+    "x{}.other.example. A 192.0.2.1\n 2h TXT out\n",
+    "$ORIGIN other.example.\nx{} 60 A 192.0.2.1\n$ORIGIN zone.example.\n TXT out\n",
+];
+
 /// A zone file.
 pub(crate) fn zone() -> impl Strategy<Value = String> {
     let soa = select(
@@ -187,11 +218,12 @@ pub(crate) fn zone() -> impl Strategy<Value = String> {
             "$TTL 1D\nzone.example. IN SOA ns.zone.example. a\\.b ( 4294967295 1H30M 4 5w 0 )\n",
         ][..],
     );
-    (soa, vec(part(), 1..40)).prop_map(|(soa, parts)| {
+    (soa, vec(part(), 1..40), any::<bool>()).prop_map(|(soa, parts, has_crlf)| {
         let parts = parts.iter().enumerate();
         let text: String =
             parts.map(|(number, part)| part.replace("{}", &number.to_string())).collect();
-        format!("{soa}@ NS ns.zone.example.\nns.zone.example. A 192.0.2.53\n{text}")
+        let text = format!("{soa}@ NS ns.zone.example.\nns.zone.example. A 192.0.2.53\n{text}");
+        if has_crlf { text.replace('\n', "\r\n") } else { text }
     })
 }
 
@@ -199,6 +231,8 @@ pub(crate) fn zone() -> impl Strategy<Value = String> {
 fn part() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => record(),
+        2 => set(),
+        1 => select(&OUTSIDE[..]).prop_map(str::to_owned),
         1 => select(&LINES[..]).prop_map(|line| format!("{line}\n")),
     ]
 }
@@ -214,6 +248,19 @@ fn record() -> impl Strategy<Value = String> {
             format!("{owner}{one}{head} {rtype}{two}{data}{three}{comment}")
         },
     )
+}
+
+/// Records of one owner, most of them of lines that begin with a blank.
+fn set() -> impl Strategy<Value = String> {
+    let record = (select(&SETS[..]), any::<Index>(), select(&HEADS[..]), any::<bool>());
+    (select(&SET_OWNERS[..]), vec(record, 1..6)).prop_map(|(owner, records)| {
+        let records = records.iter().enumerate();
+        let lines = records.map(|(number, ((rtype, data), at, head, is_named))| {
+            let owner = if number == 0 || *is_named { owner } else { "\t" };
+            format!("{owner} {head} {rtype} {}\n", data[at.index(data.len())])
+        });
+        lines.collect()
+    })
 }
 
 /// Blanks between words: within one line, or over several in parentheses.

@@ -59,7 +59,13 @@ async function setEntry(entry, after) {
   return decideNow(entry, after);
 }
 
-/** Sets an entry. The notice can undo it. `after` is called after each change. */
+/** Whether an entry is about the names below its own as well. */
+const isWide = ({ name, scope }) => scope === "suffix" || name.startsWith("*.");
+
+/**
+ * Sets an entry. The notice can undo it. `after` is called after each change. Only the answer says what the entry replaces. So the
+ * question about a wider block comes behind it, and "Cancel" sets that block again.
+ */
 export async function decideNow(entry, after = async () => {}) {
   const undo = async ({ before = [] }) => {
     const had = (one) => before.some((old) => (old.views?.[0] ?? null) === (one.views[0] ?? null));
@@ -67,9 +73,17 @@ export async function decideNow(entry, after = async () => {}) {
     if (before.length > 0) await change(post("/api/v1/entries", { entries: asked(before) }));
     await after();
   };
-  const isSet = await change(post("/api/v1/entries", { entries: [entry] }), undo);
-  if (isSet) await after();
-  return isSet;
+  const request = post("/api/v1/entries", { entries: [entry] });
+  if (!(await change(request, undo))) return false;
+  const answer = await request;
+  const isLifted = (old) => old.kind === "block" && isWide(old) && !isWide(entry);
+  const question = `This replaces the block of ${entry.name} and all names below it. Lift the block of the names below?`;
+  if ((answer.before ?? []).some(isLifted) && !(await confirmed(question, "Lift"))) {
+    await undo(answer);
+    return false;
+  }
+  await after();
+  return true;
 }
 
 /** Removes an entry, after a question if it blocks. */

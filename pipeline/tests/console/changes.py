@@ -37,6 +37,23 @@ def entry_of_a_view(page, watcher):
     assert dig("n9.bulk.test", SERVER_V6) == "NOERROR"
 
 
+def narrower_block(page, watcher):
+    go(page, "Names")
+    form = page.locator("#entry-form")
+    row = page.locator("#entries tr", has_text="n8.bulk.test")
+    for below, answer, left in ((True, None, "yes"), (False, "Cancel", "yes"), (False, "Lift", "no")):
+        form.get_by_label("Name", exact=True).fill("n8.bulk.test")
+        form.get_by_label("and names below").set_checked(below)
+        button(form, "Set").click()
+        if answer:
+            button(page.get_by_role("dialog"), answer).click()
+            expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(row.get_by_role("cell", name=left, exact=True)).to_have_count(1)
+    button(row, "Remove").click()
+    button(page.get_by_role("dialog"), "Lift").click()
+    expect(row).to_have_count(0)
+
+
 def serve_list(names, age):
     """The server's dates have seconds, and a newer version needs a later one."""
     file = Path(os.environ["PMDNS_WWW"], "more.txt")
@@ -232,4 +249,4 @@ def hostile_texts(page, watcher):
     expect(page.locator("#state")).to_contain_text("serving")
 
 
-CHANGES = (entry_of_a_view, lists, upstreams, limits, clients, log_of_networks, hostile_texts)
+CHANGES = (entry_of_a_view, narrower_block, lists, upstreams, limits, clients, log_of_networks, hostile_texts)

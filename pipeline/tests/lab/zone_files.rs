@@ -1,6 +1,8 @@
 //! Zone files as people have them: what `named-checkzone` takes, a node serves.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::dig::dig;
@@ -11,8 +13,8 @@ use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
 /// Where clients ask over TCP, on loopback.
 const SERVER: &str = "10.98.0.53";
 
-/// A zone with the habits of many: `@` in data, generated names, rare types and a TTL from the SOA record. It has a name of
-/// another zone, and more records of a name than a datagram takes.
+/// A zone with the habits of many: `@` in data, generated names, rare types and a TTL from the SOA record. It has sets with several
+/// TTLs, a name of another zone, and more records of a name than a datagram takes.
 const ZONE: &str = "\
 ; caf\u{e9} (\"zone\")
 @ SOA ns admin 1 2h 3 4w 77
@@ -33,7 +35,33 @@ a.other A 192.0.2.77
 in-tree CNAME a.tree
 $GENERATE 0-199 many A 10.0.0.$
 x.elsewhere.example. A 192.0.2.99
+set 300 A 192.0.2.31
+ 60 A 192.0.2.32
+ 60 TXT one
+next TXT two
+set 20 A 192.0.2.31
+Set A 192.0.2.33
 ";
+
+/// Asks for every set of records that `named-checkzone` reads in a file, which is not long.
+fn ask_for_every_set(file: &Path) {
+    let read = Command::new("named-checkzone").args(["-D", "corp.example"]).arg(file).output();
+    let mut sets: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&read.unwrap().stdout).lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [name, _, "IN", rtype, ..] = words[..] {
+            let set = sets.entry((name.to_owned(), rtype.to_owned())).or_default();
+            set.push(words.join(" "));
+        }
+    }
+    assert!(sets.len() > 20, "{sets:?}");
+    for ((name, rtype), mut expected) in sets {
+        let mut answers = dig(SERVER, &format!("+tcp {name} {rtype}")).answers;
+        answers.sort();
+        expected.sort();
+        assert_eq!(answers, expected, "{name} {rtype}");
+    }
+}
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
@@ -100,6 +128,7 @@ fn what_bind_takes_is_served() {
         assert!(cut.has("tc") && cut.answers.is_empty(), "{cut:?}");
         let whole = dig(SERVER, "+tcp many.corp.example A");
         assert_eq!((whole.has("tc"), whole.answers.len()), (false, 200));
+        ask_for_every_set(&file);
         assert_ne!(dig(TAP_V4, "x.elsewhere.example A").data(), ["192.0.2.99"]);
         let left_out = "1 records are left out, because their names are outside the zone";
         assert!(pmdns.log().contains(left_out), "{}", pmdns.log());

@@ -111,6 +111,42 @@ fn an_upstream_that_answers_nothing_may_say_why() {
     rig.finish();
 }
 
+/// `www.example.` and so many aliases, one behind the other, and the address of the last one.
+fn chain(asked: &Asked, aliases: u8) -> Vec<u8> {
+    let name = |number: u8| match number {
+        0 => WWW.to_vec(),
+        number => [&[1, number][..], OTHER].concat(),
+    };
+    let reply = (0..aliases).fold(asked.rcode(0), |reply, number| {
+        with(reply, header::ANCOUNT, &name(number), CNAME, &name(number + 1))
+    });
+    with(reply, header::ANCOUNT, &name(aliases), A, &[192, 0, 2, 1])
+}
+
+#[test]
+fn a_chain_of_17_aliases_is_servfail_with_invalid_data() {
+    let stub = Stub::replying(|asked| chain(asked, 16));
+    let mut rig = Setup::asking(&[&stub]).start();
+    let whole = rig.resolve(&query(QUESTION));
+    assert_eq!((whole.rcode, whole.records), (0, 17));
+    rig.finish();
+    let stubs =
+        [Stub::replying(|asked| chain(asked, 17)), Stub::replying(|asked| chain(asked, 17))];
+    let mut rig = Setup::asking(&[&stubs[0], &stubs[1]]).start();
+    let client = query(QUESTION).edns(1232, false);
+    for _ in 0..2 {
+        assert_eq!(answer(&mut rig, &client), servfail(24), "also while it is remembered");
+    }
+    for (number, stub) in stubs.iter().enumerate() {
+        assert_eq!(
+            (stub.asked().len(), rig.upstream(number).no_answer),
+            (1, 1),
+            "both are asked once"
+        );
+    }
+    rig.finish();
+}
+
 #[test]
 fn what_says_that_there_is_nothing_is_an_answer() {
     let nothing: [(&str, Reply, u16); 5] = [

@@ -11,7 +11,7 @@ use pmdns_config::LocalRecord;
 use pmdns_config::narrow::to_u8;
 
 use super::dns64::Dns64;
-use super::zone::LocalZone;
+use super::zone::{LocalZone, tree_above};
 use crate::wire::dns::rtype;
 use crate::wire::name::suffixes;
 
@@ -60,10 +60,12 @@ fn special_names() -> Vec<Vec<u8>> {
 }
 
 /// The records of special-use names. Left out are names that `records` have an SOA record of, and names
-/// that are one of `forwarded` or below it. What is forwarded below one of them is a part that others
-/// serve.
+/// that are one of `forwarded` or below it. So are names that a DNAME record stands for. What is forwarded below one of them is
+/// a part that others serve.
 pub(super) fn special_use(records: &[LocalRecord], forwarded: &[Box<[u8]>]) -> Vec<LocalRecord> {
-    empty_zones(special_names(), records, forwarded)
+    let (mut names, trees) = (special_names(), Trees::of(records));
+    names.retain(|name| !trees.hide(name));
+    empty_zones(names, records, forwarded)
 }
 
 /// The records of `resolver.arpa`, by which clients discover our encrypted transports. Nothing below it is ever forwarded
@@ -86,7 +88,8 @@ pub(super) fn ipv4only_arpa(records: &[LocalRecord], dns64: &Dns64) -> Vec<Local
         dns64.under_all(address).for_each(|address| add(&name, rtype::AAAA, &address));
         let [a, b, c, d] = address;
         let reverse = wire(&format!("{d}.{c}.{b}.{a}.in-addr.arpa"));
-        if !records.iter().any(|record| *record.name == *reverse) {
+        let is_there = records.iter().any(|record| *record.name == *reverse);
+        if !is_there && !Trees::of(records).hide(&reverse) {
             add(&reverse, rtype::PTR, &name);
         }
     }
@@ -105,11 +108,15 @@ fn empty_zones(
         records.iter().any(by_file) || by_others
     };
     let mut all = Vec::new();
+    let mut trees = Trees::of(records);
     for name in names.into_iter().filter(|name| !is_served(name)) {
+        trees.apexes.insert(name.clone());
         let timers = TIMERS.map(u32::to_be_bytes).concat();
         let soa = [name.as_slice(), &wire("nobody.invalid"), &timers].concat();
         let mut add = |owner: &[u8], rtype: u16, data: &[u8]| {
-            all.push(LocalRecord { name: owner.into(), rtype, ttl: TTL, data: data.into() });
+            if !trees.hide(owner) {
+                all.push(LocalRecord { name: owner.into(), rtype, ttl: TTL, data: data.into() });
+            }
         };
         add(&name, rtype::SOA, &soa);
         add(&name, rtype::NS, &name);
@@ -132,17 +139,19 @@ fn empty_zones(
 }
 
 /// A PTR record for each address, to the first name that has it. A set of all names of one address may be too long for
-/// an answer. None for an address whose reverse name has PTR records already, or a CNAME record, which stands alone.
+/// an answer. None for an address whose reverse name has PTR records already, or a CNAME record, which stands alone, or is below
+/// a DNAME record.
 pub(super) fn pointers(records: &[LocalRecord]) -> Vec<LocalRecord> {
     let is_taken = |record: &&LocalRecord| matches!(record.rtype, rtype::PTR | rtype::CNAME);
     let taken = records.iter().filter(is_taken);
     let mut taken: HashSet<Vec<u8>> =
         taken.map(|record| record.name.to_ascii_lowercase()).collect();
+    let trees = Trees::of(records);
     let mut pointers = Vec::new();
     for record in records.iter().filter(|record| LocalZone::above_wildcard(&record.name).is_none())
     {
         let Some(name) = reverse_name(record) else { continue };
-        if taken.insert(name.clone()) {
+        if !trees.hide(&name) && taken.insert(name.clone()) {
             pointers.push(LocalRecord {
                 name: name.into(),
                 rtype: rtype::PTR,
@@ -152,6 +161,32 @@ pub(super) fn pointers(records: &[LocalRecord]) -> Vec<LocalRecord> {
         }
     }
     pointers
+}
+
+/// The names of DNAME records and of apexes, in lower case.
+pub(super) struct Trees {
+    trees: HashSet<Vec<u8>>,
+    apexes: HashSet<Vec<u8>>,
+}
+
+impl Trees {
+    /// Those of these records.
+    pub(super) fn of(records: &[LocalRecord]) -> Self {
+        let owners = |rtype: u16| {
+            let records = records.iter().filter(|record| record.rtype == rtype);
+            records.map(|record| record.name.to_ascii_lowercase()).collect()
+        };
+        Self { trees: owners(rtype::DNAME), apexes: owners(rtype::SOA) }
+    }
+
+    /// Whether a DNAME record stands for a name, so that records of it would contradict that one.
+    pub(super) fn hide(&self, name: &[u8]) -> bool {
+        let has = |name: &[u8], rtype| match rtype {
+            rtype::DNAME => self.trees.contains(name),
+            _ => self.apexes.contains(name),
+        };
+        !self.trees.is_empty() && tree_above(name, has).is_some()
+    }
 }
 
 /// The name under which an address is looked up (RFC 1035 section 3.5, RFC 3596 section 2.5).
@@ -294,5 +329,50 @@ mod tests {
         assert_eq!(*found[0].name, name_of("11.1.168.192.in-addr.arpa."));
         let all = [&records[..], &found].concat();
         assert!(LocalZone::new(&all, |_| false).is_ok());
+    }
+
+    fn tree(name: &str) -> LocalRecord {
+        address(name, rtype::DNAME, &name_of("1.rev.corp.example."))
+    }
+
+    #[test]
+    fn an_address_whose_reverse_name_is_below_a_dname_record_gets_no_name() {
+        let records = [
+            address("a.lan.", rtype::A, &[192, 168, 1, 10]),
+            address("b.lan.", rtype::A, &[192, 168, 2, 10]),
+            address("c.lan.", rtype::A, &[192, 168, 1, 130]),
+            address("168.192.in-addr.arpa.", rtype::SOA, &[0; 22]),
+            tree("1.168.192.IN-ADDR.arpa."),
+            address("130.1.168.192.in-addr.arpa.", rtype::SOA, &[0; 22]),
+        ];
+        let found = pointers(&records);
+        let names: Vec<_> = found.iter().map(|record| record.name.to_vec()).collect();
+        let expected = ["10.2.168.192.in-addr.arpa.", "130.1.168.192.in-addr.arpa."].map(name_of);
+        assert_eq!(names, expected, "a zone below the DNAME record answers for itself");
+        let all = [&records[..], &found].concat();
+        assert!(LocalZone::new(&all, |_| false).is_ok());
+    }
+
+    #[test]
+    fn a_dname_record_stands_for_special_use_names() {
+        let records = [
+            tree("172.in-addr.arpa."),
+            tree("localhost."),
+            tree("0.127.in-addr.arpa."),
+            tree("10.in-addr.arpa."),
+        ];
+        let forwarded = [name_of("1.10.in-addr.arpa.").into()];
+        let made = special_use(&records, &forwarded);
+        assert!(!has(&made, "16.172.in-addr.arpa.", rtype::SOA));
+        assert!(has(&made, "localhost.", rtype::SOA) && !has(&made, "*.localhost.", rtype::A));
+        assert!(has(&made, "127.in-addr.arpa.", rtype::SOA));
+        assert!(!has(&made, "1.0.0.127.in-addr.arpa.", rtype::PTR));
+        assert!(!has(&made, "1.10.in-addr.arpa.", rtype::NS));
+        let all = [&records[..], &made].concat();
+        assert!(LocalZone::new(&all, |_| false).is_ok());
+        let above = [tree("arpa.")];
+        let resolver = resolver_arpa(&above);
+        assert!(has(&resolver, "resolver.arpa.", rtype::SOA), "in any case");
+        assert!(LocalZone::new(&[&above[..], &resolver].concat(), |_| false).is_ok());
     }
 }

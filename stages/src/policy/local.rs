@@ -8,7 +8,7 @@ use pmdns_config::narrow::to_u16;
 use super::filter::Candidate;
 use super::local_error::LocalError;
 use super::names::{Listing, Names};
-use super::zone::{Keeper, LocalZone, Reply};
+use super::zone::{Keeper, LocalZone, Reply, tree_above};
 use crate::cache::{Entry, Head, Key, Parts};
 use crate::wire::dns::{CLASS_IN, Rcode, rtype};
 use crate::wire::name::Seed;
@@ -193,11 +193,21 @@ impl<'z> Build<'z, '_> {
             Keeper::Above => node.is_ds_above = true,
             Keeper::ZoneAbove(_) if self.zone.has(name, rtype::DS) => {}
             Keeper::ZoneAbove(above) => {
-                let (nodata, _) = self.negative(above)?;
-                node.types = node.types.iter().copied().chain([(rtype::DS, nodata)]).collect();
+                let ds = self.no_ds(name, above)?;
+                node.types = node.types.iter().copied().chain([(rtype::DS, ds)]).collect();
             }
         }
         self.add(name, node)
+    }
+
+    /// What the zone above an apex answers for its DS records, of which it has none. A DNAME record there stands for the apex.
+    fn no_ds(&mut self, apex: &[u8], above: &[u8]) -> Result<u32, LocalError> {
+        let tree =
+            tree_above(apex, |name, rtype| name.len() < apex.len() && self.zone.has(name, rtype));
+        match tree.and_then(|tree| self.zone.below_tree(tree)) {
+            Some(reply) => self.entries.add_template(&reply),
+            None => Ok(self.negative(above)?.0),
+        }
     }
 
     /// Adds a name whose part of a zone of ours is served by others.

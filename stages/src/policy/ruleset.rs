@@ -156,7 +156,7 @@ impl Ruleset {
                 if self.leads_on(found) && packet.wants_recursion() {
                     return Some(Step::SLOW_PATH);
                 }
-                packet.extended_error = why;
+                packet.extended_error = why.or_else(|| self.failure(found));
                 // Of a template there is nothing to give before it is filled in.
                 if self.is_template(found) {
                     packet.refuse_unless_recursive();
@@ -180,6 +180,12 @@ impl Ruleset {
             Rcode::NOERROR => self.entry_of(nodata),
             _ => None,
         }
+    }
+
+    /// Why an answer of local records is SERVFAIL: its aliases have no end.
+    fn failure(&self, found: LocalRef) -> Option<ExtendedError> {
+        let fails = self.entry(found).is_some_and(|entry| entry.head().rcode == Rcode::SERVFAIL);
+        fails.then_some(ExtendedError::INVALID_DATA)
     }
 
     fn is_template(&self, found: LocalRef) -> bool {

@@ -1,9 +1,11 @@
 //! The sources of local names, and the views in which each holds.
 
+use std::collections::BTreeSet;
+
 use pmdns_config::files::read_zone;
 use pmdns_config::{Config, LocalRecord, ViewSet};
 
-use super::builtin::{ipv4only_arpa, pointers, resolver_arpa, special_use};
+use super::builtin::{Trees, ipv4only_arpa, pointers, resolver_arpa, special_use};
 use super::dns64::Dns64;
 use super::ruleset::RulesetError;
 use super::zone_files::{ReadZone, each_for_its_own_zone, endless_aliases};
@@ -34,7 +36,6 @@ impl LocalSources {
             zones.push(read);
         }
         records.extend(each_for_its_own_zone(zones));
-        warnings.extend(endless_aliases(&records));
         let mut forwarded = Vec::new();
         for forward in &config.forwards {
             let zone = forward.wire_zone().map_err(RulesetError::Forward)?;
@@ -43,7 +44,11 @@ impl LocalSources {
                 forwarded.push((config.view_set(&forward.views), zone));
             }
         }
-        Ok(Self { records, warnings, forwarded })
+        let mut sources = Self { records, warnings, forwarded };
+        let views: BTreeSet<u8> = sources.alike(config).into_iter().collect();
+        let endless = endless_aliases(&sources.records, views.into_iter());
+        sources.warnings.extend(endless);
+        Ok(sources)
     }
 
     /// For each view the first one whose local names are the same. They depend on block lists too.
@@ -63,7 +68,8 @@ impl LocalSources {
         }
         let mut records = in_view(&self.records, view);
         records.extend(resolver_arpa(&records));
-        records.extend(config.streams.discovery());
+        let trees = Trees::of(&records);
+        records.extend(config.streams.discovery().into_iter().filter(|one| !trees.hide(&one.name)));
         let dns64 = Dns64::of(config, view);
         if let Some(dns64) = &dns64 {
             records.extend(ipv4only_arpa(&records, dns64));

@@ -97,11 +97,16 @@ fn policy_of(local: &[&str], blocked: &[&str]) -> Policy {
 
 /// What the stage makes of a query that parse has read.
 fn ask(policy: &mut Policy, text: &str) -> (Step, Answer) {
+    let packet = asked(policy, text);
+    (packet.step, packet.answer)
+}
+
+/// The same, whole.
+fn asked(policy: &mut Policy, text: &str) -> Packet {
     let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
     let packet = act_once(&mut Parse::new(ports, seed()), query(text).packet(), &at(0));
     assert_eq!(packet.step, Step::at(StageName::Acl));
-    let packet = act_once(policy, packet, &at(0));
-    (packet.step, packet.answer)
+    act_once(policy, packet, &at(0))
 }
 
 /// The rcode and the counts of a local answer.

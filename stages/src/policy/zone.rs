@@ -127,9 +127,9 @@ impl<'r> LocalZone<'r> {
         self.sets(owner).iter().find(|set| set.rtype == rtype::DNAME)
     }
 
-    /// The name above this one that has a DNAME record.
+    /// The name above this one whose DNAME record stands for it.
     fn tree_above<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
-        suffixes(name).skip(1).find(|above| self.tree(above).is_some())
+        tree_above(name, |name, rtype| self.has(name, rtype))
     }
 
     /// The answer for names below an owner with a DNAME record: the record, with its owner written out. The alias that
@@ -145,12 +145,16 @@ impl<'r> LocalZone<'r> {
     /// Names that have no records but stand above one that has, as far as they are ours to answer for. These
     /// are below another local name, or `is_ours` says so. They exist (RFC 4592 section 2.2.2), and NXDOMAIN
     /// for them would deny the local names below (RFC 8020). Names above all of ours are the business of
-    /// their own servers: a local www.example.com must not hide example.com.
+    /// their own servers: a local www.example.com must not hide example.com. Names that a DNAME record stands for are not
+    /// empty: a zone may be below them.
     fn empty_names(&self, is_ours: impl Fn(&[u8]) -> bool) -> BTreeSet<Vec<u8>> {
         let mut empty = BTreeSet::new();
         for owner in self.owners.keys() {
             for name in suffixes(owner).skip(1) {
-                if self.owners.contains_key(name) || empty.contains(name) {
+                if self.owners.contains_key(name)
+                    || empty.contains(name)
+                    || self.tree_above(name).is_some()
+                {
                     continue;
                 }
                 let below_ours =
@@ -345,6 +349,20 @@ impl<'r> LocalZone<'r> {
     pub(super) fn has(&self, owner: &[u8], rtype: u16) -> bool {
         self.sets(owner).iter().any(|set| set.rtype == rtype)
     }
+}
+
+/// The name above this one whose DNAME record stands for it (RFC 6672 section 2.4). It stands for no name of a zone that hangs
+/// below it, which answers for itself. `has` says whether a name has records of a type.
+pub(super) fn tree_above(name: &[u8], has: impl Fn(&[u8], u16) -> bool) -> Option<&[u8]> {
+    for (at, above) in suffixes(name).enumerate() {
+        if at > 0 && has(above, rtype::DNAME) {
+            return Some(above);
+        }
+        if has(above, rtype::SOA) {
+            return None;
+        }
+    }
+    None
 }
 
 /// Whether a CNAME record among these is the only record, but for those that may stand beside it.

@@ -1,6 +1,6 @@
 //! What of a zone file is not served, as BIND does not serve it: it is left out with a warning.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use pmdns_config::{LocalRecord, ViewSet};
@@ -116,21 +116,31 @@ pub(super) fn each_for_its_own_zone(zones: Vec<ReadZone<'_>>) -> Vec<(ViewSet, L
     records
 }
 
-/// Says which CNAME records go in a circle, or through too many names. They are answered as far as they go, with SERVFAIL.
-pub(super) fn endless_aliases(records: &[(ViewSet, LocalRecord)]) -> Option<String> {
-    let aliases = records.iter().filter(|(_, record)| record.rtype == rtype::CNAME);
+/// Says which CNAME records go in a circle, or through too many names, in one of these views. They are answered as far as they
+/// go, with SERVFAIL.
+pub(super) fn endless_aliases(
+    records: &[(ViewSet, LocalRecord)],
+    views: impl Iterator<Item = u8>,
+) -> Option<String> {
     let lower = |name: &[u8]| name.to_ascii_lowercase();
-    let targets: BTreeMap<Vec<u8>, Vec<u8>> =
-        aliases.map(|(_, record)| (lower(&record.name), lower(&record.data))).collect();
-    let is_endless = |name: &&Vec<u8>| {
-        let mut name = *name;
-        (0..=MAX_CNAMES).all(|_| {
-            let next = targets.get(name);
-            name = next.unwrap_or(name);
-            next.is_some()
-        })
-    };
-    let endless: Vec<_> = targets.keys().filter(is_endless).collect();
+    let aliases = records.iter().filter(|(_, record)| record.rtype == rtype::CNAME);
+    let aliases: Vec<_> =
+        aliases.map(|(views, record)| (views, lower(&record.name), lower(&record.data))).collect();
+    let mut endless = BTreeSet::new();
+    for view in views {
+        let here = aliases.iter().filter(|(views, ..)| views.has(view));
+        let targets: HashMap<&[u8], &[u8]> =
+            here.map(|(_, name, target)| (&name[..], &target[..])).collect();
+        let is_endless = |name: &&[u8]| {
+            let mut name = *name;
+            (0..=MAX_CNAMES).all(|_| {
+                let next = targets.get(name).copied();
+                name = next.unwrap_or(name);
+                next.is_some()
+            })
+        };
+        endless.extend(targets.keys().copied().filter(is_endless));
+    }
     let first = text(endless.first()?);
     Some(format!(
         "the CNAME records of {} local names go in a circle or through more than {MAX_CNAMES} names, so \

@@ -31,6 +31,27 @@ fn ttls_are_those_of_the_record_or_of_the_directive_or_of_the_last() {
     assert_eq!(ttls("a 5 A 192.0.2.1\nb A 192.0.2.1\n"), ["5", "5"]);
 }
 
+/// `named-checkzone -D` of 9.18 was asked.
+#[test]
+fn the_first_record_of_a_set_decides_its_ttl_and_that_of_what_follows() {
+    let ttls = |text: &str| -> Vec<String> {
+        let records = records(text).unwrap();
+        records.iter().map(|record| record.split(' ').nth(1).unwrap().to_owned()).collect()
+    };
+    assert_eq!(ttls("a 300 A 1.1.1.1\na 60 A 1.1.1.2\nb A 1.1.1.3\n"), ["300", "300", "300"]);
+    assert_eq!(
+        ttls("a 300 A 1.1.1.1\n 50 TXT x\n 60 A 1.1.1.2\n A 1.1.1.3\nb TXT y\n"),
+        ["300", "50", "300", "300", "300"]
+    );
+    assert_eq!(ttls("$TTL 5\na 300 A 1.1.1.1\na A 1.1.1.2\nb A 1.1.1.3\n"), ["300", "300", "5"]);
+    assert_eq!(ttls("a 300 A 1.1.1.1\nA 60 A 1.1.1.2\n"), ["300", "60"], "another spelling");
+    let generated = "a 300 A 1.1.1.1\n$GENERATE 2-2 a 60 A 1.1.1.$\na 20 A 1.1.1.9\nb A 1.1.1.1\n";
+    assert_eq!(ttls(generated), ["300", "60", "300", "300"]);
+    let signed = |ttl: u32, of: &str| format!("a {ttl} RRSIG {of} 5 3 {ttl} 1 0 1 @ AQ==\n");
+    let signed = [signed(300, "A"), signed(60, "TXT"), signed(10, "A")].concat();
+    assert_eq!(ttls(&signed), ["300", "60", "300"], "a set for each type that is signed");
+}
+
 #[test]
 fn ttl_and_class_stand_in_any_order() {
     for line in
@@ -38,7 +59,7 @@ fn ttl_and_class_stand_in_any_order() {
     {
         assert_eq!(records(line).unwrap(), ["a.example 5 A 01020304"], "{line}");
     }
-    assert_eq!(records("in 5 IN A 1.2.3.4\n 7 A 1.2.3.5").unwrap()[1], "in.example 7 A 01020305");
+    assert_eq!(records("in 5 IN A 1.2.3.4\n 7 TXT x").unwrap()[1], "in.example 7 TXT 0178");
 }
 
 #[test]
@@ -81,6 +102,17 @@ fn mistakes_have_their_line_and_text() {
             "there is no record type `BAD`; write a mnemonic like A or AAAA, or TYPE and a number with data like \\# 2 01ff",
         ),
         ("a CH A 1.2.3.4", 1, "the record is of class CH; only IN is served"),
+        ("a MD b", 1, "the types MD and MF are obsolete (RFC 973); write an MX record"),
+        (
+            "a WKS 1.2.3.4 tcp gopher",
+            1,
+            "data of type WKS: `gopher` is not a service that we know; write its port",
+        ),
+        (
+            "a HTTPS 1 . ALPN=h2",
+            1,
+            "data of type HTTPS: `ALPN` is no parameter; write a name like alpn, or key and its number",
+        ),
         ("a OPT x", 1, "type OPT cannot stand in a zone"),
         ("a 4000w A 1.2.3.4", 1, "the TTL is 2419200000; allowed: 0 to 2147483647"),
         ("a MX (\n 10\n b..c )", 3, "data of type MX: `b..c` is not a domain name: empty label"),

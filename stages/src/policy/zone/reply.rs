@@ -7,7 +7,9 @@ use super::{LocalZone, text};
 use crate::policy::local_error::LocalError;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
 use crate::wire::edns::OPT_LEN;
+use crate::wire::labels::name_end;
 use crate::wire::name::MAX_NAME;
+use crate::wire::rdata::{self, Part};
 
 /// What records and everything else around them but EDNS options can take of an answer over a stream. Clients over UDP get
 /// TC=1 where it is too much for them.
@@ -50,10 +52,30 @@ impl<'r> RecordSet<'r> {
     pub(super) fn add(&mut self, record: &'r LocalRecord) {
         // RFC 2181 section 5.2: the records of a set have one TTL; section 5: and are different.
         self.ttl = self.ttl.min(record.ttl);
-        if !self.data.contains(&&*record.data) {
+        if !self.data.iter().any(|data| is_same(self.rtype, data, &record.data)) {
             self.data.push(&record.data);
         }
     }
+}
+
+/// Whether data of a type are the same: names are, whatever the case of their letters (RFC 4343 section 3).
+fn is_same(rtype: u16, one: &[u8], other: &[u8]) -> bool {
+    one == other
+        || one.eq_ignore_ascii_case(other)
+            && in_lower_case(rtype, one) == in_lower_case(rtype, other)
+}
+
+/// Data with its names in lower case.
+fn in_lower_case(rtype: u16, data: &[u8]) -> Vec<u8> {
+    let mut lower = data.to_vec();
+    // What is malformed has no names from there on.
+    let _ = rdata::parts(data, rtype, 0..data.len(), |part| {
+        if let Part::Name { at, .. } = part {
+            lower.get_mut(at..name_end(data, at)?)?.make_ascii_lowercase();
+        }
+        Some(())
+    });
+    lower
 }
 
 impl Reply {
