@@ -58,6 +58,39 @@ fn only_groups_of_configured_nics_are_for_the_user_pmdns() {
         ),
         ("only a bridge", "device = \"01:00.0\"", &[("0000:00:01.0", "0x060400")], false),
     ];
+        (
+            "with an option",
+            "device = \"0000:01:00.0,dv_flow_en=0\"",
+            &[("0000:01:00.0", "0x020000")],
+            true,
+        ),
+        (
+            "its short form with an option",
+            "device = \"01:00.0,x=1\"",
+            &[("0000:01:00.0", "0x020000")],
+            true,
+        ),
+        ("blanks around it", "device = \" 01:00.0 ,x=1\"", &[("0000:01:00.0", "0x020000")], true),
+        ("without zeros in front", "device = \"1:0.0\"", &[("0000:01:00.0", "0x020000")], true),
+        (
+            "a domain of five digits",
+            "device = \"10000:e1:00.0\"",
+            &[("10000:e1:00.0", "0x020000")],
+            true,
+        ),
+        ("a longer address", "device = \"01:00.01\"", &[("0000:01:00.0", "0x020000")], false),
+        (
+            "the end of another address",
+            "device = \"0000:101:00.0\"",
+            &[("0000:01:00.0", "0x020000")],
+            false,
+        ),
+        (
+            "in an option",
+            "device = \"net_tap0,iface=01:00.0\"",
+            &[("0000:01:00.0", "0x020000")],
+            false,
+        ),
     let folder = std::env::temp_dir().join(format!("pmdns-vfio-group-{}", std::process::id()));
     for (number, (what, line, devices, is_ours)) in cases.into_iter().enumerate() {
         let place = folder.join(number.to_string());
