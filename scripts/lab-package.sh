@@ -191,14 +191,20 @@ rm "$root/usr/sbin/policy-rc.d"
 [[ $(inside pmdns health --json | jq -r .state) == serving ]] || fail "it stays drained where restarts are forbidden"
 say "its clients come back when the machine forbids the restart"
 
-# A file that the service may read by its drop-in. Modes of an older package, and one that the operator chose.
+# Files that the service may read by its drop-in: by a group, and a credential, which is put there as systemd would where it may
+# not mount. Modes of an older package, and one that the operator chose.
 inside groupadd lab
 printf 'ads.example\n' > "$root/etc/pmdns/list"
 inside chgrp lab /etc/pmdns/list
 chmod 640 "$root/etc/pmdns/list"
 mkdir "$root/etc/systemd/system/pmdns.service.d"
-printf '[Service]\nSupplementaryGroups=lab\n' > "$root/etc/systemd/system/pmdns.service.d/groups.conf"
-printf '\n# changed by the operator\n[[blocklist]]\nfile = "/etc/pmdns/list"\n' >> "$configuration"
+printf '%s\n' '[Service]' SupplementaryGroups=lab LoadCredential=list:/etc/pmdns/list \
+    > "$root/etc/systemd/system/pmdns.service.d/rights.conf"
+credential=/run/credentials/pmdns.service/list
+inside install -d -o pmdns -m 500 "${credential%/list}"
+inside install -o pmdns -m 400 /etc/pmdns/list "$credential"
+echo '# changed by the operator' >> "$configuration"
+for list in /etc/pmdns/list "$credential"; do printf '\n[[blocklist]]\nfile = "%s"\n' "$list" >> "$configuration"; done
 chown root:root "$root/etc/pmdns" "$configuration"
 chmod 755 "$root/etc/pmdns"
 chmod 644 "$configuration"
