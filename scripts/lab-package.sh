@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian package and lets systemd serve by its unit; crashes it, upgrades, removes and purges it. Everything happens in
-# namespaces of its own over a copy of this machine's files that nobody keeps, so the machine stays as it is. Needs root.
+# Installs the Debian package and lets systemd serve by its units; crashes it, upgrades, removes and purges it. All of it happens
+# in namespaces of its own over a copy of this machine's files that nobody keeps, so the machine stays as it is. Needs root.
 # usage: scripts/lab-package.sh PACKAGE NEWER_PACKAGE
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,7 +31,7 @@ ip link set lo up
 say() { echo "ok: $*"; }
 fail() {
     echo "failed: $*" >&2
-    [[ -z ${systemd-} ]] || inside journalctl --no-pager -u pmdns -n 30 >&2 || true
+    [[ -z ${systemd-} ]] || inside journalctl --no-pager -u pmdns -u pmdns-health -n 30 >&2 || true
     exit 1
 }
 
@@ -128,25 +128,101 @@ comes_back_after_six_crashes() {
 comes_back_after_six_crashes
 say "is started again after six crashes in a row"
 
+configuration=$root/etc/pmdns/pmdns.toml
+cp -a "$configuration" "$folder/first.toml"
+starts() { inside systemctl show --property NRestarts --value pmdns; }
+has_failed_thrice() { (($(starts) >= failed + 3)); }
+
+# A file of the configuration may be on a mount that comes later, or be replaced at this moment.
+comes_back_with_its_list() {
+    local list=$root/etc/pmdns/list failed
+    echo ads.example > "$list"
+    printf '\n[[blocklist]]\nfile = "/etc/pmdns/list"\n' >> "$configuration"
+    inside systemctl restart pmdns || fail "it does not start with a list"
+    mv "$list" "$list.away"
+    failed=$(starts)
+    inside kill -KILL "$(main_process)"
+    wait_for "it is not tried again while its list is away" has_failed_thrice
+    mv "$list.away" "$list"
+    wait_for "no answer when the list is back" serves
+    cp -a "$folder/first.toml" "$configuration"
+    inside systemctl restart pmdns
+    wait_for "no answer without the list" serves
+}
+comes_back_with_its_list
+say "is started again until its list is back"
+
+# The watch gives its interface the settings of one.
+sed -i 's|^addresses = .*|addresses = ["10.97.0.53/24", "198.51.100.53/32"]|' "$configuration"
+printf '\n[anycast]\ninterface = "pm-anycast"\naddresses = ["198.51.100.53/32"]\n' >> "$configuration"
+inside systemctl restart pmdns
+wait_for "no answer with one more address" serves
+inside systemctl start pmdns-health || fail "the watch does not start"
+is_set_up() { [[ $(cat /proc/sys/net/ipv{4,6}/conf/pm-anycast/accept_{redirects,source_route}) == $'0\n0\n0\n0' ]]; } 2> /dev/null
+wait_for "the interface of the watch takes redirects or source routes" is_set_up
+! inside journalctl --no-pager -u pmdns-health | grep 'stays as it is' >&2 || fail "the watch may not set up its interface"
+say "the watch sets up its interface"
+
 before=$(main_process)
-cp -a "$root/etc/pmdns/pmdns.toml" "$folder/good.toml"
-printf '\n[no_such_table]\n' >> "$root/etc/pmdns/pmdns.toml"
-inside dpkg -i /new.deb > "$folder/upgrade" 2>&1 || fail "the package is not upgraded: $(cat "$folder/upgrade")"
-grep -q 'the old one serves on' "$folder/upgrade" || fail "nobody says that the configuration is refused: $(cat "$folder/upgrade")"
-[[ $(main_process) == "$before" ]] || fail "it was restarted with a configuration that is refused"
-answers || fail "an upgrade that is refused ends the service"
-say "serves on when the new program refuses the configuration"
+cp -a "$configuration" "$folder/good.toml"
+upgrade() { inside dpkg -i "$1" > "$folder/upgrade" 2>&1 || fail "the package is not upgraded: $(cat "$folder/upgrade")"; }
+# refuses WHY: an upgrade now leaves the old process, and says why.
+refuses() {
+    upgrade /new.deb
+    grep -q "$1" "$folder/upgrade" || fail "nobody says that $1: $(cat "$folder/upgrade")"
+    grep -q 'the old one serves on' "$folder/upgrade" || fail "nobody says what serves: $(cat "$folder/upgrade")"
+    [[ $(main_process) == "$before" ]] || fail "it was restarted although $1"
+    answers || fail "an upgrade that is refused ends the service"
+    inside pmdns stats > /dev/null || fail "the check of an upgrade took the control socket away"
+    cp -a "$folder/good.toml" "$configuration"
+}
+printf '\n[no_such_table]\n' >> "$configuration"
+refuses no_such_table
+ln -s /var/lib/pmdns/other "$root/var/lib/pmdns/log.json"
+printf '\n[query_log]\njson = "/var/lib/pmdns/log.json"\n' >> "$configuration"
+refuses 'is a link'
+say "serves on when the new program refuses the configuration, or what it finds here"
 
-cp -a "$folder/good.toml" "$root/etc/pmdns/pmdns.toml"
-echo "# changed by the operator" >> "$root/etc/pmdns/pmdns.toml"
-inside dpkg -i /old.deb > /dev/null 2>&1 || fail "there is no way back"
-grep -q 'changed by the operator' "$root/etc/pmdns/pmdns.toml" || fail "the upgrade replaced the configuration"
-[[ $(main_process) != "$before" ]] || fail "the other program does not serve"
+printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+chmod +x "$root/usr/sbin/policy-rc.d"
+upgrade /new.deb
+rm "$root/usr/sbin/policy-rc.d"
+[[ $(main_process) == "$before" ]] || fail "it was restarted against the policy of the machine"
+[[ $(inside pmdns health --json | jq -r .state) == serving ]] || fail "it stays drained where restarts are forbidden"
+say "its clients come back when the machine forbids the restart"
+
+# Files that the service may read by its drop-in: by a group, and a credential, which is put there as systemd would where it may
+# not mount. Modes of an older package, and one that the operator chose.
+inside groupadd lab
+printf 'ads.example\n' > "$root/etc/pmdns/list"
+inside chgrp lab /etc/pmdns/list
+chmod 640 "$root/etc/pmdns/list"
+mkdir "$root/etc/systemd/system/pmdns.service.d"
+printf '%s\n' '[Service]' SupplementaryGroups=lab LoadCredential=list:/etc/pmdns/list \
+    > "$root/etc/systemd/system/pmdns.service.d/rights.conf"
+credential=/run/credentials/pmdns.service/list
+inside install -d -o pmdns -m 500 "${credential%/list}"
+inside install -o pmdns -m 400 /etc/pmdns/list "$credential"
+echo '# changed by the operator' >> "$configuration"
+for list in /etc/pmdns/list "$credential"; do printf '\n[[blocklist]]\nfile = "%s"\n' "$list" >> "$configuration"; done
+chown root:root "$root/etc/pmdns" "$configuration"
+chmod 755 "$root/etc/pmdns"
+chmod 644 "$configuration"
+upgrade /old.deb
+grep -q 'changed by the operator' "$configuration" || fail "the upgrade replaced the configuration"
+[[ $(main_process) != "$before" ]] || fail "the other program does not serve: $(cat "$folder/upgrade")"
 wait_for "no answer after the upgrade" serves
-[[ $(inside stat -c %U:%G:%a /etc/pmdns/pmdns.toml) == root:pmdns:640 ]] ||
-    fail "the upgrade changed who may read the configuration"
-say "upgraded, with the operator's configuration"
+modes() { inside stat -c %U:%G:%a /etc/pmdns /etc/pmdns/pmdns.toml | tr '\n' ' '; }
+[[ $(modes) == "root:pmdns:750 root:pmdns:640 " ]] || fail "others may read the configuration: $(modes)"
+chmod 711 "$root/etc/pmdns"
+chmod 604 "$configuration"
+inside chgrp lab /etc/pmdns/pmdns.toml
+touch "$root/etc/pmdns/no-restart"
+upgrade /new.deb
+[[ $(modes) == "root:pmdns:711 root:lab:604 " ]] || fail "the upgrade changed modes that the operator chose: $(modes)"
+say "upgraded, with the operator's configuration, rights and modes"
 
+rm "$root/etc/pmdns/list" "$root/etc/pmdns/no-restart"
 inside dpkg -r pmdns > /dev/null 2>&1
 [[ $(inside systemctl is-active pmdns) != active ]] || fail "it serves on without its package"
 [[ ! -e $root/usr/bin/pmdns && -e $root/etc/pmdns/pmdns.toml ]] || fail "removal removes the wrong files"

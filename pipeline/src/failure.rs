@@ -98,6 +98,8 @@ pub(crate) enum Failure {
     Drained,
     #[error("queries still come, {0} in the last second; the node stays drained")]
     Traffic(u64),
+    #[error("cannot catch signals: {0}")]
+    Signal(io::Error),
     #[error("cannot print: {0}")]
     Print(#[from] io::Error),
 }
@@ -174,7 +176,8 @@ impl Failure {
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
             Self::Capture(ClientError::File(_)) => 1,
-            Self::Report(_) | Self::Refused(_) | Self::File(_) | Self::Print(_) => 1,
+            Self::Report(_) | Self::Refused(_) | Self::File(_) => 1,
+            Self::Signal(_) | Self::Print(_) => 1,
         }
     }
 }

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Parser;
@@ -44,8 +46,8 @@ use failure::Failure;
 use files::{check, examine, import};
 
 fn main() -> ExitCode {
-    let done = set_up_log().and_then(|()| execute(Arguments::parse().command));
-    match done {
+    let done = outlive_limits().and_then(|()| set_up_log());
+    match done.and_then(|()| execute(Arguments::parse().command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
@@ -53,6 +55,12 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// A file that may grow no longer (SIGXFSZ) is refused like one on a full disk. It ends nothing, nor does a log in such a file.
+fn outlive_limits() -> Result<(), Failure> {
+    let noticed = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(libc::SIGXFSZ, noticed).map(|_| ()).map_err(Failure::Signal)
 }
 
 fn set_up_log() -> Result<(), Failure> {

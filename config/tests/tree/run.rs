@@ -144,3 +144,18 @@ fn every_step_that_test_sh_speaks_of_can_be_asked_for() {
     let (code, _, said) = told(&other.unwrap());
     assert!(code == Some(2) && said.contains("empty-root"), "{said}");
 }
+
+/// But for the one of hours, and the sanitizers, which have a job of their own.
+#[test]
+fn every_step_that_is_run_by_name_only_is_run_each_night() {
+    let script = fs::read_to_string(root().join("scripts/test.sh")).unwrap();
+    let jobs = fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
+    let (_, nightly) =
+        jobs.split_once("\n  nightly:\n    if: github.event_name == 'schedule'\n").unwrap();
+    let nightly: String = nightly.lines().take_while(|line| !line.trim().is_empty()).collect();
+    let words: Vec<&str> = nightly.split_whitespace().collect();
+    let (_, list) = script.split_once("\nNAMED=(").unwrap();
+    for step in list.split_once(')').unwrap().0.split(' ') {
+        assert!(words.contains(&step) != ["soak", "sanitizers"].contains(&step), "{step}");
+    }
+}

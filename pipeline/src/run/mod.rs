@@ -33,8 +33,6 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let Machine { cores, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
-    // A file that may grow no longer is refused like one on a full disk. It ends nothing.
-    flag_of(&[libc::SIGXFSZ]).map_err(RunError::Signal)?;
     let opened = Opened::open(config)?;
     let ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
     let mut instance = Instance::start(config, (written, path), opened, ports, &cores)?;

@@ -8,10 +8,11 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use pmdns_config::Pin;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
@@ -340,4 +341,45 @@ fn what_every_import_makes_is_loaded_as_a_check_loads_it() {
         count += 1;
     }
     assert!(count > 10);
+}
+
+/// Runs a command that may write no byte to a file, with standard output and standard error in files.
+fn without_room(folder: &Folder, arguments: &[&str]) -> Command {
+    let file = |name| fs::File::create(folder.path(name)).unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\"", BINARY]).args(arguments);
+    command.stdout(file("out")).stderr(file("err"));
+    command
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_ends_no_command() {
+    let folder = Folder::new("limit");
+    let status = without_room(&folder, &["version"]).status().unwrap();
+    assert_eq!(status.code(), Some(1), "{status}");
+
+    // The watch says that it is ready, and then writes to its log.
+    let socket = folder.path("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let config = folder.config("net_null0", "");
+    let mut watch = without_room(&folder, &["health", "--watch", "-c", &config])
+        .env("NOTIFY_SOCKET", &socket)
+        .env("WATCHDOG_USEC", "1000000")
+        .spawn()
+        .unwrap();
+    for message in ["READY=1", "WATCHDOG=1"] {
+        let mut text = [0; 64];
+        let length = manager.recv(&mut text).unwrap();
+        assert_eq!(String::from_utf8_lossy(&text[..length]).trim(), message);
+    }
+    end(watch.id());
+    let status = watch.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{status}");
+}
+
+/// Ends a process as a service manager does.
+fn end(process: u32) {
+    let status = Command::new("kill").arg(process.to_string()).status().unwrap();
+    assert!(status.success());
 }

@@ -137,6 +137,18 @@ fn hold(thread: u32) -> Process {
     holder
 }
 
+/// No packet names a better router to the kernel, or the way that its answer takes: it has taken the settings of both interfaces.
+fn settings_are_in_force() {
+    for interface in ["pm-edge", "pm-anycast"] {
+        for setting in ["accept_redirects", "accept_source_route"] {
+            for family in ["ipv4", "ipv6"] {
+                let file = format!("/proc/sys/net/{family}/conf/{interface}/{setting}");
+                assert_eq!(fs::read_to_string(&file).unwrap().trim(), "0", "{file}");
+            }
+        }
+    }
+}
+
 fn ask() -> String {
     sh(&format!("ip netns exec router dig +tries=2 +time=5 +short @{} n9.bulk.test", SERVICE[0]))
 }
@@ -157,6 +169,7 @@ fn routes_follow_the_health_of_the_node() {
         let _node = bird("node", &[], block("bird-node"));
         let _router = bird("router", &["ip", "netns", "exec", "router"], block("bird-router"));
         wait_for_routes();
+        settings_are_in_force();
         assert_eq!(ask().trim(), nsd::bulk_address(9));
         assert_eq!(run(&["health", "--socket", SOCKET]).status.code(), Some(0));
 
