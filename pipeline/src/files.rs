@@ -10,7 +10,6 @@ use pmdns::control::print;
 use pmdns::control::reload;
 use pmdns::doctor;
 use pmdns::machine::{FILES_TO_READ, Finding, Machine};
-use pmdns::query_log::OpenLog;
 use pmdns::runtime::Runtime;
 use pmdns::slowpath::Anchors;
 use pmdns_config::files::create_new;
@@ -52,7 +51,6 @@ pub(super) fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
         wrong.extend(ApiListener::check(settings).err().map(|error| at_key(&read, error)));
         let entries = Runtime::check(settings.control.entries.as_deref()).err();
         wrong.extend(entries.map(|error| at_key(&read, error)));
-        wrong.extend(OpenLog::check(settings).err().map(|error| at_key(&read, error)));
         match spki_pin(&settings.streams) {
             Ok(found) => pin = found,
             Err(error) => wrong.push(at_key(&read, error)),

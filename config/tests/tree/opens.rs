@@ -1,10 +1,10 @@
 //! Paths that people choose are opened in one file, `config/src/files/open.rs`. It waits for nothing, and what is written
-//! follows no planted link.
+//! follows no planted link. All such paths of a configuration are known, and `pmdns check` is tried with each.
 
 use crate::files::files;
 
 /// What opens files otherwise.
-const OPENERS: [&str; 9] = [
+const OPENERS: [&str; 13] = [
     "File::open(",
     "File::create(",
     "File::create_new(",
@@ -13,6 +13,10 @@ const OPENERS: [&str; 9] = [
     "fs::read(",
     "fs::write(",
     "fs::read_to_string(",
+    "fs::copy(",
+    "fs::open(",
+    "fs::openat(",
+    "libc::open(",
     "Connection::open_with_flags(",
 ];
 /// Where that is right: the file, how often it is done there, and why.
@@ -27,7 +31,7 @@ const ALLOWED: [(&str, usize, &str); 19] = [
     ("nics/src/dpdk/vhost.rs", 1, "a device of the kernel"),
     ("nics/src/hugepage/kernel.rs", 3, "facts of the kernel"),
     ("nics/src/tap.rs", 1, "a device of the kernel"),
-    ("pipeline/src/control/socket/listener.rs", 1, "the groups of the system"),
+    ("pipeline/src/control/socket/listener.rs", 2, "the groups of the system, and our own socket"),
     ("pipeline/src/doctor/drivers.rs", 1, "a library of DPDK"),
     ("pipeline/src/doctor/tree.rs", 1, "facts of the kernel"),
     ("pipeline/src/exceptions/interface.rs", 1, "settings of the kernel"),
@@ -82,5 +86,72 @@ fn is_of_the_program(name: &str) -> bool {
 #[test]
 fn what_opens_is_seen() {
     assert!(opens("let file = std::fs::File::open(path)?;") && opens("fs::read(path)"));
+    assert!(
+        opens("rustix::fs::open(path, flags, mode)?") && opens("unsafe { libc::open(path, 0) }")
+    );
     assert!(!opens("WholeFile::create(path)") && !opens("read(path) // fs::read(path)"));
+}
+
+/// Keys of paths at which `pmdns check` opens no file of its own accord, or which the walk sets apart.
+const NOT_WALKED: [(&str, &str); 4] = [
+    ("control.socket", "a socket"),
+    ("control.lists", "a folder"),
+    ("control.entries", "set by the walk itself"),
+    ("query_log.dnstap", "a socket of another program"),
+];
+
+/// Every path of the settings is one of `Config::paths`, and `check` is tried with a pipe in its place.
+#[test]
+fn every_path_of_the_settings_is_named_and_walked() {
+    let files = files();
+    let text = |name: &str| &*files.iter().find(|file| file.name == name).unwrap().text;
+    let settings = files.iter().filter(|file| file.name.starts_with("config/src/settings/"));
+    let mut fields: Vec<&str> = settings.flat_map(|file| path_fields(&file.text)).collect();
+    let named = keys(text("config/src/paths.rs"));
+    let mut last: Vec<&str> = named.iter().filter_map(|key| key.rsplit('.').next()).collect();
+    fields.sort_unstable();
+    last.sort_unstable();
+    assert_eq!(fields, last, "the fields of settings, and the keys in config/src/paths.rs");
+    let conditions = text("pipeline/tests/command_line/conditions.rs");
+    let all = conditions.split_once("const ALL_PATHS: &str = r#\"").unwrap().1;
+    let walked = walked(all.split_once("\"#;").unwrap().0);
+    for key in named {
+        let is_apart = NOT_WALKED.iter().any(|(other, _)| *other == key);
+        assert_ne!(walked.contains(&key), is_apart, "{key}: add it to ALL_PATHS or to NOT_WALKED");
+    }
+}
+
+/// The names of fields that are paths.
+fn path_fields(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| line.contains("PathBuf") && !line.starts_with("use "));
+    lines.map(|line| match line {
+        // The variant of a type that one key has.
+        "Unix(PathBuf)," => "dnstap",
+        _ => line
+            .strip_prefix("pub ")
+            .and_then(|rest| rest.split_once(':'))
+            .map_or(line, |field| field.0),
+    })
+}
+
+/// The keys among the texts of a source, without their indexes: `zone[{index}].file` is `zone.file`.
+fn keys(source: &str) -> Vec<String> {
+    let code = source.lines().filter(|line| !line.trim().starts_with("//"));
+    let texts = code.filter_map(|line| line.split('"').nth(1));
+    texts.filter(|text| text.contains('.')).map(|text| text.replace("[{index}]", "")).collect()
+}
+
+/// The keys of a configuration that lead into its `FOLDER`.
+fn walked(toml: &str) -> Vec<String> {
+    let mut table = "";
+    let mut keys = Vec::new();
+    for line in toml.lines() {
+        if line.starts_with('[') {
+            table = line.trim_matches(['[', ']']);
+        } else if let Some((key, _)) = line.split_once(" = \"FOLDER/") {
+            keys.push(format!("{table}.{key}"));
+        }
+    }
+    keys
 }

@@ -20,10 +20,16 @@ pub type Asker = Box<dyn FnOnce(&Health)>;
 const MAX_ASKERS: usize = 64;
 /// How often the verdict of reports is made anew. For that no probe is sent: probes are queries, and would be counted as such.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long the answers to probes count in reports.
+/// How long good answers to probes count in reports. Bad ones count until the next round, which begins after this time even if
+/// nobody asks.
 const ANSWERS_STAND: Duration = Duration::from_secs(10);
 /// The rcode of an answer that says that there is none (RFC 1035 section 4.1.1).
 const SERVFAIL: u8 = 2;
+
+/// Whether a core has not answered the probe, or said that there is no answer.
+fn answers_badly(core: &CoreHealth) -> bool {
+    core.is_asked && core.rcode.is_none_or(|rcode| rcode == SERVFAIL)
+}
 
 /// Makes checks for those who ask.
 pub struct HealthChecks {
@@ -135,8 +141,13 @@ impl HealthChecks {
     pub fn turn(&mut self, now: Instant, ports: &[PortNews]) {
         if self.round.is_none() && self.due.is_none_or(|due| due <= now) {
             self.due = Some(now + INTERVAL);
-            self.answers
-                .take_if(|(since, _)| now.saturating_duration_since(*since) >= ANSWERS_STAND);
+            let is_old = |since| now.saturating_duration_since(since) >= ANSWERS_STAND;
+            if self.answers.as_ref().is_some_and(|(since, _)| is_old(*since)) {
+                match self.cores().iter().any(answers_badly) {
+                    true => self.begin(now),
+                    false => self.answers = None,
+                }
+            }
             self.problems = self.judge(ports).problems;
         }
         let Some(round) = &mut self.round else { return };

@@ -1,27 +1,22 @@
-//! Log lines about what stops answering and comes back: upstreams, groups of them, and next hops.
+//! Log lines about what stops answering and comes back: upstreams, and groups of them. The slow path tells of next hops itself.
 //!
-//! A line for each change, as far as a budget goes. What flaps cannot fill the log: what was left out is counted, and told
-//! when there is room again.
+//! A line for each change, as far as a budget goes: what flaps cannot fill the log.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::GroupHealth;
 use crate::engine::Gauges;
+use crate::log::budget::LineBudget;
 
 /// How often the states are looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// Lines in each period.
-const LINES: u32 = 20;
-/// The period.
-const PERIOD: Duration = Duration::from_secs(60);
 
 /// Something that answers or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Upstream,
     Group,
-    NextHop,
 }
 
 /// The states that were told last.
@@ -29,10 +24,7 @@ pub(super) enum Kind {
 pub struct Transitions {
     answers: BTreeMap<(Kind, String), bool>,
     looked: Option<Instant>,
-    /// When the period began, and the lines in it.
-    began: Option<Instant>,
-    lines: u32,
-    left_out: u64,
+    budget: LineBudget,
 }
 
 impl Transitions {
@@ -55,14 +47,6 @@ impl Transitions {
         for group in groups() {
             states.push(((Kind::Group, group.group), group.alive > 0));
         }
-        let since = gauges.clock.duration_of(gauges.clock.now());
-        for hop in gauges.next_hops.report(since) {
-            let state = hop.state.is_usable();
-            // One that was never asked has not failed.
-            let is_known = state || hop.state.name() == "failed";
-            let name = hop.plan.address.to_string();
-            states.extend(is_known.then_some(((Kind::NextHop, name), state)));
-        }
         for line in self.changes(now, states) {
             match line {
                 (true, text) => tracing::info!("{text}"),
@@ -78,29 +62,16 @@ impl Transitions {
         states: Vec<((Kind, String), bool)>,
     ) -> Vec<(bool, String)> {
         let mut lines = Vec::new();
-        if self.began.is_none_or(|began| now.saturating_duration_since(began) >= PERIOD) {
-            (self.began, self.lines) = (Some(now), 0);
-            if self.left_out > 0 {
-                let left_out = std::mem::take(&mut self.left_out);
-                lines.push((
-                    false,
-                    format!(
-                        "{left_out} more changes of upstreams, groups and next hops were not logged"
-                    ),
-                ));
-            }
+        if let Some(left_out) = self.budget.turn(now) {
+            let told = format!("{left_out} more changes of upstreams and groups were not logged");
+            lines.push((false, told));
         }
         let mut before = std::mem::take(&mut self.answers);
         for ((kind, name), answers) in states {
             // Everything is taken to answer until it is known not to.
             let answered = before.remove(&(kind, name.clone())).unwrap_or(true);
-            if answered != answers {
-                if self.lines < LINES {
-                    self.lines += 1;
-                    lines.push((answers, text(kind, &name, answers)));
-                } else {
-                    self.left_out += 1;
-                }
+            if answered != answers && self.budget.has_room() {
+                lines.push((answers, text(kind, &name, answers)));
             }
             self.answers.insert((kind, name), answers);
         }
@@ -118,16 +89,13 @@ fn text(kind: Kind, name: &str, answers: bool) -> String {
         (Kind::Upstream, true) => format!("upstream {name} answers again"),
         (Kind::Group, false) => format!("no upstream of the group {name} answers"),
         (Kind::Group, true) => format!("the group {name} has an upstream that answers again"),
-        (Kind::NextHop, false) => {
-            format!("the next hop {name} does not answer: no query leaves by it")
-        }
-        (Kind::NextHop, true) => format!("the next hop {name} answers"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::budget::PERIOD;
 
     fn upstream(answers: bool) -> Vec<((Kind, String), bool)> {
         vec![((Kind::Upstream, "192.0.2.1:53".to_owned()), answers)]
@@ -154,7 +122,7 @@ mod tests {
         let lines: Vec<_> = (0..1000)
             .flat_map(|number| transitions.changes(now, upstream(number % 2 == 1)))
             .collect();
-        assert_eq!((lines.len(), transitions.left_out), (20, 980));
+        assert_eq!(lines.len(), 20);
         let later = transitions.changes(now + PERIOD, upstream(false));
         assert!(later[0].1.starts_with("980 more changes"), "{later:?}");
         assert_eq!(later.len(), 2, "and the newest change has room again");

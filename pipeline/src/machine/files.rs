@@ -11,7 +11,10 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::facts::{Lack, Machine};
 use crate::control::socket::has_group;
+use crate::query_log;
+use crate::roots;
 use crate::sinks::is_passing;
+use crate::slowpath::{Trust, TrustError};
 
 /// Files that are written to their end, so that links are not followed.
 const APPENDED: [&str; 2] = ["query_log.json", "query_log.sqlite"];
@@ -31,6 +34,50 @@ pub(super) fn readable(_: &Machine, config: &Config) -> Vec<Lack> {
     lacks.collect()
 }
 
+/// Certificates that servers are checked with. An upstream without them cannot be asked; a list is only not fetched.
+pub(super) fn certificates(_: &Machine, config: &Config) -> Vec<Lack> {
+    const OF_SYSTEM: &str =
+        "needs trusted certificates, and this system has none; install the package ca-certificates";
+    let unusable = |file: &Path, why: &str| format!("cannot be used: {}: {why}", file.display());
+    // Those that cannot be read are told as files.
+    let can_be_read = |file: &Path| open_regular(file).is_ok();
+    let mut found = Vec::new();
+    for error in Trust::errors(&config.upstreams) {
+        found.push(match error {
+            TrustError::Unreadable { file, .. } if !can_be_read(&file) => continue,
+            TrustError::Unreadable { upstream, file, why } => {
+                Lack::fatal(format!("upstream[{upstream}].ca_file"), unusable(&file, &why))
+            }
+            TrustError::NoRoots { upstream } => Lack::fatal(
+                format!("upstream[{upstream}].address"),
+                format!("{OF_SYSTEM}, or set ca_file or pin"),
+            ),
+            TrustError::Setup { upstream, why } => {
+                Lack::fatal(format!("upstream[{upstream}].address"), format!("has no TLS: {why}"))
+            }
+        });
+    }
+    let fetched = config.blocklists.iter().enumerate().filter(|(_, list)| list.url.is_some());
+    let mut has_system = None;
+    for (index, list) in fetched {
+        match &list.ca_file {
+            Some(file) if can_be_read(file) => {
+                let why = roots::of_file(file).err();
+                found.extend(why.map(|why| {
+                    Lack::other(format!("blocklist[{index}].ca_file"), unusable(file, &why))
+                }));
+            }
+            Some(_) => {}
+            None if *has_system.get_or_insert_with(|| roots::of_system().is_some()) => {}
+            None => found.push(Lack::other(
+                format!("blocklist[{index}].url"),
+                format!("{OF_SYSTEM}, or set ca_file"),
+            )),
+        }
+    }
+    found
+}
+
 /// Files that cannot be written, and folders in which none can be made.
 pub(super) fn writable(_: &Machine, config: &Config) -> Vec<Lack> {
     let files = paths(config, PathUse::Write).filter_map(|NamedPath { key, path, .. }| {
@@ -40,7 +87,17 @@ pub(super) fn writable(_: &Machine, config: &Config) -> Vec<Lack> {
     });
     let folders = paths(config, PathUse::Folder)
         .filter_map(|NamedPath { key, path, .. }| Some(Lack::other(key, no_folder(path)?)));
-    files.chain(folders).collect()
+    files.chain(folders).chain(other_database(config)).collect()
+}
+
+/// A file that is there and no database is left as it is, and no query is logged to it.
+fn other_database(config: &Config) -> Option<Lack> {
+    let path = config.query_log.sqlite.as_deref().filter(|path| !query_log::is_database(path))?;
+    let problem = format!(
+        "is {}, which is no database: it is left alone, and queries are not logged there; move it away, or write another path",
+        path.display()
+    );
+    Some(Lack::other("query_log.sqlite", problem))
 }
 
 /// Why this file cannot be written.
@@ -78,11 +135,16 @@ fn no_folder(folder: &Path) -> Option<String> {
 
 /// Why this user has no such access, unless that may pass: a file system that became read-only ends no service.
 fn refusal(path: &Path, access: Access) -> Option<io::Error> {
-    let refused = accessat(CWD, path, access, AtFlags::EACCESS).err().map(io::Error::from);
-    refused.filter(|error| !is_passing(error))
+    denial(path, access).filter(|error| !is_passing(error))
 }
 
-/// Sockets in whose place is something else, or whose folder cannot be made: only the last part of the path may be missing.
+/// Why this user has no such access.
+fn denial(path: &Path, access: Access) -> Option<io::Error> {
+    accessat(CWD, path, access, AtFlags::EACCESS).err().map(io::Error::from)
+}
+
+/// Sockets in whose place is something else, or whose folder cannot be made or written to: only the last part of its path may
+/// be missing.
 pub(super) fn sockets(_: &Machine, config: &Config) -> Vec<Lack> {
     let lacks = paths(config, PathUse::Socket).filter_map(|NamedPath { key, path, .. }| {
         if fs::symlink_metadata(path).is_ok_and(|there| !there.file_type().is_socket()) {
@@ -91,12 +153,21 @@ pub(super) fn sockets(_: &Machine, config: &Config) -> Vec<Lack> {
             return Some(Lack::fatal(key, problem));
         }
         let folder = folder_of(path);
-        if folder.is_dir() {
-            return None;
-        }
-        let problem = match folder_of(folder).is_dir() && !folder.exists() {
-            true => return None,
-            false => format!("is in {}, which is no folder; make it", folder.display()),
+        let is_made = !folder.exists();
+        let written = if is_made { folder_of(folder) } else { folder };
+        let problem = if written.is_dir() {
+            let error = denial(written, Access::WRITE_OK | Access::EXEC_OK)?;
+            let (folder, written) = (folder.display(), written.display());
+            match is_made {
+                true => format!(
+                    "is in {folder}, which is not there, and this user cannot make it in {written}: {error}; make it"
+                ),
+                false => format!(
+                    "is in {folder}, where this user cannot make a socket: {error}; write another folder"
+                ),
+            }
+        } else {
+            format!("is in {}, which is no folder; make it", folder.display())
         };
         Some(Lack::fatal(key, problem))
     });

@@ -6,10 +6,11 @@ mod files;
 #[cfg(test)]
 mod tests;
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use pmdns_config::{ByteSize, Config};
+use pmdns_streams::listeners::Listeners;
 
 pub(crate) use devices::{USUAL_PAGE, huge_bytes};
 use facts::Lack;
@@ -47,7 +48,7 @@ pub struct Condition {
 pub const FILES_TO_READ: &str = "files that are read";
 
 /// Every condition, in the order of the tables. There is no other list: `check`, `run` and `doctor` ask this one.
-pub const CONDITIONS: [Condition; 19] = [
+pub const CONDITIONS: [Condition; 20] = [
     Condition { name: "arguments of DPDK", exit_code: 3, find: devices::arguments },
     Condition { name: "devices of DPDK", exit_code: 3, find: devices::named },
     Condition { name: "huge pages", exit_code: 3, find: devices::huge_pages },
@@ -64,6 +65,7 @@ pub const CONDITIONS: [Condition; 19] = [
     Condition { name: "query sources", exit_code: 4, find: query_sources },
     Condition { name: "addresses", exit_code: 5, find: addresses },
     Condition { name: FILES_TO_READ, exit_code: 2, find: files::readable },
+    Condition { name: "trusted certificates", exit_code: 2, find: files::certificates },
     Condition { name: "files that are written", exit_code: 2, find: files::writable },
     Condition { name: "sockets", exit_code: 5, find: files::sockets },
     Condition { name: "group", exit_code: 5, find: files::group },
@@ -153,8 +155,8 @@ fn query_sources(machine: &Machine, config: &Config) -> Vec<Lack> {
     found
 }
 
-/// Addresses that another process uses. If an instance with this configuration is running, the addresses may be its
-/// own, so nothing is reported.
+/// Addresses at which nobody can listen, as another process does. If an instance with this configuration is running, the
+/// addresses may be its own, so nothing is reported.
 fn addresses(_: &Machine, config: &Config) -> Vec<Lack> {
     if is_running(config) {
         return Vec::new();
@@ -164,20 +166,39 @@ fn addresses(_: &Machine, config: &Config) -> Vec<Lack> {
         ("api.listen", config.api.listen),
         ("transfer.listen", config.transfer.listen),
     ];
-    let taken =
-        listens.into_iter().filter_map(|(key, listen)| Some(Lack::fatal(key, taken(listen?)?)));
-    taken.collect()
+    // Notifications come by UDP as well.
+    let notified = config.transfer.listen.map(|listen| ("transfer.listen", listen));
+    let (mut held, mut refused) = (Vec::new(), Vec::new());
+    for (key, address) in listens.into_iter().filter_map(|(key, listen)| Some((key, listen?))) {
+        match TcpListener::bind(address) {
+            Ok(listener) => held.push(listener),
+            Err(why) => refused.push((key.to_owned(), address, why)),
+        }
+    }
+    let udp = |(key, address): (&str, SocketAddr)| {
+        Some((key.to_owned(), address, UdpSocket::bind(address).err()?))
+    };
+    refused
+        .extend(notified.filter(|(key, _)| refused.iter().all(|one| one.0 != *key)).and_then(udp));
+    refused.extend(Listeners::refused(&config.streams));
+    let lack = |(key, address, why): (String, SocketAddr, io::Error)| {
+        Lack::fatal(key, refusal(address, &why))
+    };
+    refused.into_iter().map(lack).collect()
 }
 
-/// Why `address` cannot be listened at. Without the rights to try, that is not known.
-fn taken(address: SocketAddr) -> Option<String> {
-    match TcpListener::bind(address).err()?.kind() {
-        ErrorKind::AddrInUse => {
-            Some(format!("is {address}, where another program listens; write another port"))
+/// Why nobody can listen at `address`, and what to do.
+fn refusal(address: SocketAddr, why: &io::Error) -> String {
+    let (why, fix) = match why.kind() {
+        ErrorKind::AddrInUse => ("where another program listens".to_owned(), "write another port"),
+        ErrorKind::AddrNotAvailable => {
+            ("which no interface of this machine has".to_owned(), "write one that does")
         }
-        ErrorKind::AddrNotAvailable => Some(format!(
-            "is {address}, which no interface of this machine has; write one that does"
-        )),
-        _ => None,
-    }
+        ErrorKind::PermissionDenied => (
+            "where this user may not listen".to_owned(),
+            "add the capability CAP_NET_BIND_SERVICE, or write a port from 1024",
+        ),
+        _ => (format!("where nobody can listen ({why})"), "write another one"),
+    };
+    format!("is {address}, {why}; {fix}")
 }

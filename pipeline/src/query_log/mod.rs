@@ -23,7 +23,7 @@ mod sink;
 mod sqlite;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -44,7 +44,7 @@ use self::recorder::{Recorder, Sample};
 use self::sink::{Sink, Tap, sink_thread};
 use self::sqlite::Database;
 pub use self::sqlite::OpenError;
-use self::sqlite::is_database;
+pub(crate) use self::sqlite::is_database;
 pub use self::sqlite::search::{SearchError, search};
 use crate::clock::Clock;
 use crate::engine::random_seed;
@@ -137,17 +137,6 @@ impl OpenLog {
             sinks.push(("sqlite", Box::new(sink), counters));
         }
         Ok(Some(Self { sinks }))
-    }
-
-    /// Looks at the files that `config` names, and makes none.
-    pub fn check(config: &Config) -> Result<(), QueryLogError> {
-        let other = config.query_log.sqlite.as_deref().filter(|path| !is_database(path));
-        let told = |path: &Path| QueryLogError::File {
-            key: "sqlite",
-            path: path.to_owned(),
-            why: "file is not a database".to_owned(),
-        };
-        other.map_or(Ok(()), |path| Err(told(path)))
     }
 
     /// Starts the threads, pinned to the CPU `core` if one is given, and lends recorders to the data cores.

@@ -36,15 +36,41 @@ pub struct Listeners {
 impl Listeners {
     /// Binds every address of the settings.
     pub fn bind(settings: &Streams) -> Result<Self, ListenError> {
-        let tcp = |transport, addresses: &[SocketAddr]| bind_all(transport, addresses, listen);
+        let tcp = |transport, addresses: &[SocketAddr]| {
+            bind_all(transport, addresses, |address| Ok(open(address, Type::STREAM)?.into()))
+        };
         Ok(Self {
             tcp: tcp("tcp", &settings.tcp)?,
             tls: tcp("tls", &settings.tls)?,
             https: tcp("https", &settings.https)?,
             quic: bind_all("quic", &settings.quic, |address| {
-                Ok(socket(address, Type::DGRAM)?.into())
+                Ok(open(address, Type::DGRAM)?.into())
             })?,
         })
+    }
+
+    /// The addresses of the settings at which nobody can listen now, with their keys and the reasons. All are opened as
+    /// [`Listeners::bind`] does it, and closed again.
+    pub fn refused(settings: &Streams) -> Vec<(String, SocketAddr, io::Error)> {
+        let Streams { tcp, tls, https, quic, .. } = settings;
+        // Two addresses of ours may be in each other's way, so all are held.
+        let (mut held, mut refused) = (Vec::new(), Vec::new());
+        for (transport, kind, addresses) in [
+            ("tcp", Type::STREAM, tcp),
+            ("tls", Type::STREAM, tls),
+            ("https", Type::STREAM, https),
+            ("quic", Type::DGRAM, quic),
+        ] {
+            for (place, address) in addresses.iter().enumerate() {
+                match open(*address, kind) {
+                    Ok(socket) => held.push(socket),
+                    Err(why) => {
+                        refused.push((format!("streams.{transport}[{place}]"), *address, why));
+                    }
+                }
+            }
+        }
+        refused
     }
 
     /// The sockets of one of the threads. All threads accept connections of each address, and one has the packets of QUIC.
@@ -73,14 +99,8 @@ fn bind_all<T>(
     addresses.iter().map(bind).collect()
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket(address, Type::STREAM)?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// A socket bound to `address`, of its family only: an IPv4 client never looks like one of IPv6.
-fn socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+/// A socket bound to `address`, of its family only: an IPv4 client never looks like one of IPv6. One for connections listens.
+fn open(address: SocketAddr, kind: Type) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, None)?;
     // An address may come later, with the interface of a port or by an anycast announcement.
     match address {
@@ -95,6 +115,9 @@ fn socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
         socket.set_reuse_address(true)?;
     }
     socket.bind(&address.into())?;
+    if kind == Type::STREAM {
+        socket.listen(BACKLOG)?;
+    }
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
@@ -105,11 +128,37 @@ mod tests {
 
     #[test]
     fn an_address_in_use_is_an_error_that_names_the_key() {
-        let first = listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = first.local_addr().unwrap();
+        let first = open("127.0.0.1:0".parse().unwrap(), Type::STREAM).unwrap();
+        let address = first.local_addr().unwrap().as_socket().unwrap();
         let settings = Streams { tls: vec![address], ..Streams::default() };
         let error = Listeners::bind(&settings).unwrap_err().to_string();
         let expected = format!("cannot listen at `streams.tls` {address}: ");
         assert!(error.starts_with(&expected), "{error}");
+        let refused = Listeners::refused(&settings);
+        assert_eq!(refused.len(), 1);
+        assert_eq!((&*refused[0].0, refused[0].1), ("streams.tls[0]", address));
+    }
+
+    #[test]
+    fn what_is_refused_at_a_start_is_known_before_and_nothing_else_is() {
+        let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let _other = UdpSocket::bind(taken).unwrap();
+        let port = taken.port();
+        let at = |text: &str| vec![format!("{text}:{port}").parse().unwrap()];
+        // Addresses for documentation (RFC 5737, RFC 3849): that of a TAP may come later.
+        for (settings, keys) in [
+            (Streams { quic: at("127.0.0.1"), ..Streams::default() }, &["streams.quic[0]"][..]),
+            (Streams { quic: at("192.0.2.1"), tcp: at("192.0.2.1"), ..Streams::default() }, &[]),
+            (Streams { https: at("[2001:db8::1]"), ..Streams::default() }, &[]),
+            (
+                Streams { tcp: [at("0.0.0.0"), at("127.0.0.2")].concat(), ..Streams::default() },
+                &["streams.tcp[1]"],
+            ),
+        ] {
+            let refused = Listeners::refused(&settings);
+            let found: Vec<_> = refused.iter().map(|(key, ..)| &**key).collect();
+            assert_eq!(found, keys);
+            assert_eq!(Listeners::bind(&settings).is_err(), !keys.is_empty(), "as at a start");
+        }
     }
 }

@@ -1,11 +1,19 @@
 //! What a machine lacks, files that cannot be used, and output that cannot be written.
 
 use std::fs;
+#[cfg(feature = "dpdk")]
+use std::net::TcpListener;
+#[cfg(feature = "dpdk")]
+use std::os::unix::fs::PermissionsExt as _;
+#[cfg(feature = "dpdk")]
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pmdns_config::{ConfigText, PathUse};
 
+#[cfg(feature = "dpdk")]
+use crate::NOBODY;
 use crate::{BINARY, Folder, findings, instance, pmdns, told};
 
 /// What `check` and `run` say of a config, and their exit codes.
@@ -22,6 +30,9 @@ fn check_and_run(config: &str) -> [(Option<i32>, String); 2] {
 fn d06_check_and_run_refuse_the_same_in_the_same_words() {
     let folder = Folder::new("d06");
     let none = folder.path("none/file");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ca_file = folder.path("ca.pem");
+    fs::write(&ca_file, "no certificate\n").unwrap();
     for (device, rest, code, words) in [
         (
             "net_null0",
@@ -55,6 +66,18 @@ fn d06_check_and_run_refuse_the_same_in_the_same_words() {
             4,
             "`port[0].device` has its socket in /nowhere, which is no folder",
         ),
+        (
+            "net_null0",
+            format!("[streams]\ntcp = [\"{}\"]\n", taken.local_addr().unwrap()),
+            5,
+            "line 14: `streams.tcp[0]` is 127.0.0.1:",
+        ),
+        (
+            "net_null0",
+            format!("[[upstream]]\naddress = \"tls://192.0.2.9\"\nca_file = {ca_file:?}\n"),
+            2,
+            "line 15: `upstream[1].ca_file` cannot be used: ",
+        ),
     ] {
         let config = folder.config(device, &rest);
         let [checked, ran] = check_and_run(&config);
@@ -64,6 +87,42 @@ fn d06_check_and_run_refuse_the_same_in_the_same_words() {
         let (code, printed, said) = told(&pmdns(&["check", "--elsewhere", "-c", &config]));
         let is_of_elsewhere = words.contains("zone[0]");
         assert_eq!(code, Some(if is_of_elsewhere { 2 } else { 0 }), "{printed}{said}");
+    }
+}
+
+/// A folder of somebody else, which is there or whose parent is.
+#[cfg(feature = "dpdk")]
+#[test]
+fn d06_check_and_run_refuse_a_socket_that_this_user_cannot_make() {
+    let folder = Folder::new("d06-socket");
+    let (binary, config) = (folder.path("pmdns"), folder.config("net_null0", ""));
+    // The build folder may be root's alone.
+    assert!(Command::new("cp").args([BINARY, &binary]).status().unwrap().success());
+    let text = fs::read_to_string(&config).unwrap();
+    let closed = folder.path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    for (socket, words) in [
+        (format!("{closed}/pmdns.sock"), "where this user cannot make a socket: Permission denied"),
+        (format!("{closed}/none/pmdns.sock"), "is not there, and this user cannot make it in"),
+    ] {
+        fs::write(&config, text.replace(&folder.path("pmdns.sock"), &socket)).unwrap();
+        let [checked, ran] = ["check", "run"].map(|command| {
+            let mut command_line = Command::new(&binary);
+            command_line.args([command, "-c", &config]);
+            // Nothing is closed to root.
+            if rustix::process::geteuid().is_root() {
+                command_line.uid(NOBODY).gid(NOBODY);
+            }
+            let (code, _, said) = told(&command_line.output().unwrap());
+            (code, said)
+        });
+        assert!(
+            checked.1.contains("`control.socket` is in ") && checked.1.contains(words),
+            "{checked:?}"
+        );
+        assert_eq!((checked.0, ran.0), (Some(2), Some(5)), "{words}");
+        assert_eq!(checked.1, ran.1, "both say the same");
     }
 }
 

@@ -143,9 +143,46 @@ fn between_checks_reports_have_what_is_new_and_the_last_answers_to_probes() {
         assert_eq!(node.checks.verdict(), (Verdict::Unfit, &problems[..]));
         node.rig.settle();
     }
-    node.now += ANSWERS_STAND;
-    node.checks.turn(node.now, &node.rig.news);
-    assert_eq!(node.checks.verdict().1, ["no upstream of the group default is alive"]);
+}
+
+/// Turns the checks and the core each 100 ms for so long. Returns how many rounds of probes have begun.
+fn pass(node: &mut Node, time: Duration, is_turning: bool) -> u16 {
+    let (step, first) = (Duration::from_millis(100), node.checks.next_id);
+    for _ in 0..time.as_millis() / step.as_millis() {
+        node.time.advance(step);
+        node.now += step;
+        if is_turning {
+            node.rig.settle();
+        }
+        node.checks.turn(node.now, &node.rig.news);
+    }
+    node.checks.next_id - first
+}
+
+#[test]
+fn a_bad_answer_counts_until_a_probe_of_ours_disproves_it() {
+    let mut node = Node::new("");
+    assert!(!node.check(&[], PATIENCE + Duration::from_millis(1)).unwrap().healthy);
+    for _ in 0..3 {
+        assert_eq!(pass(&mut node, ANSWERS_STAND + INTERVAL, false), 1, "one round in that time");
+        assert_eq!(node.checks.verdict().0, Verdict::Unfit);
+    }
+    let before = node.checks.verdict().1.to_vec();
+    assert!(before[0].contains("does not answer within"), "{before:?}");
+    pass(&mut node, ANSWERS_STAND + INTERVAL, true);
+    assert_eq!(node.checks.verdict(), (Verdict::Serving, &[][..]), "the next round has shown it");
+    assert_eq!(pass(&mut node, 10 * ANSWERS_STAND, true), 0, "all is well, and nobody asks");
+}
+
+#[test]
+fn while_all_is_well_no_probe_is_sent_unasked() {
+    let mut node = Node::new("");
+    assert!(node.check(&[0], Duration::from_millis(10)).unwrap().healthy);
+    assert_eq!(pass(&mut node, 10 * ANSWERS_STAND, true), 0);
+    let roster = node.rig.gauges.upstreams.roster();
+    roster.slots()[0].counters.dead.store(1, Ordering::Relaxed);
+    assert_eq!(pass(&mut node, 10 * ANSWERS_STAND, true), 0, "a probe says nothing about that");
+    assert_eq!(node.checks.verdict().0, Verdict::Unfit);
 }
 
 #[test]

@@ -33,16 +33,34 @@ pub enum OpenError {
     /// SQLite.
     #[error(transparent)]
     Database(#[from] rusqlite::Error),
+    /// Something else is in its place.
+    #[error("file is not a database; move it away, or write another path")]
+    Other,
 }
 
 impl OpenError {
-    /// Whether the disk refuses, which may end.
+    /// Whether the disk, another program, or the contents of the file refuse. That may end: a backup releases its lock, and
+    /// somebody moves a broken file away. The file is left as it is.
     pub(super) fn is_passing(&self) -> bool {
+        use ErrorCode::{
+            CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
+            ReadOnly, SystemIoFailure,
+        };
         match self {
             Self::File(error) => is_passing(error),
+            Self::Other => true,
             Self::Database(error) => matches!(
                 error.sqlite_error_code(),
-                Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly)
+                Some(
+                    DiskFull
+                        | SystemIoFailure
+                        | ReadOnly
+                        | DatabaseBusy
+                        | DatabaseLocked
+                        | CannotOpen
+                        | DatabaseCorrupt
+                        | NotADatabase
+                )
             ),
         }
     }
@@ -57,11 +75,15 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection, OpenError> {
             close_to_others(&open_regular(&beside)?)?;
         }
     }
+    // SQLite would write over a file of a few bytes.
+    if !is_database(path) {
+        return Err(OpenError::Other);
+    }
     open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
 
 /// Whether the file is a database, or is to be one.
-pub(in crate::query_log) fn is_database(path: &Path) -> bool {
+pub(crate) fn is_database(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read =
         open_regular(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut begin));

@@ -1,10 +1,12 @@
 //! The database sink: SQLite with a write-ahead log, so that searches do not disturb it.
 //!
 //! A batch is one transaction. Rows leave by age and by number, some at a time, between batches. A database that cannot be written,
-//! because the disk is full, loses records and is opened again later.
+//! because the disk is full, another program holds its lock, or the file is broken, loses records and is opened again later.
 
 mod file;
 pub(super) mod search;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use super::counters::LogCounters;
 use super::entry::Words;
 use super::sink::{Complaints, Sink};
 pub use file::OpenError;
-pub(in crate::query_log) use file::is_database;
+pub(crate) use file::is_database;
 
 type Result<T> = std::result::Result<T, OpenError>;
 
@@ -195,6 +197,10 @@ fn open(path: &Path) -> Result<Connection> {
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES)?;
     connection.execute_batch(SCHEMA)?;
-    connection.pragma_update(None, "user_version", VERSION)?;
+    // Writing it takes the lock of writers, which another program may hold for long.
+    let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version != VERSION {
+        connection.pragma_update(None, "user_version", VERSION)?;
+    }
     Ok(connection)
 }

@@ -24,10 +24,13 @@ use pmdns_resolver::{Roster, Slot, UpstreamCounters};
 
 use crate::roots;
 
-/// The root certificates by upstream; none if a pinned key alone decides.
+/// The root certificates of an upstream; none if a pinned key alone decides.
+type Roots = Option<Arc<RootCertStore>>;
+
+/// The root certificates by upstream.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    roots: Arc<[Option<Arc<RootCertStore>>]>,
+    roots: Arc<[Roots]>,
 }
 
 /// Why upstreams cannot be trusted at all.
@@ -78,26 +81,12 @@ pub(super) struct Settings {
 impl Trust {
     /// Reads the roots that `upstreams` need, from their files or the system.
     pub fn load(upstreams: &[Upstream]) -> Result<Self, TrustError> {
-        let mut files: HashMap<Option<&Path>, Arc<RootCertStore>> = HashMap::new();
-        let mut roots = Vec::new();
-        for (index, upstream) in upstreams.iter().enumerate() {
-            let pin_decides = !upstream.pin.is_empty() && upstream.name.is_none();
-            let file = upstream.ca_file.as_deref();
-            if upstream.address.server().is_none() || (pin_decides && file.is_none()) {
-                roots.push(None);
-                continue;
-            }
-            let store = match files.get(&file) {
-                Some(store) => Arc::clone(store),
-                None => Arc::new(match file {
-                    Some(file) => read(index, file)?,
-                    None => system(index)?,
-                }),
-            };
-            files.insert(file, Arc::clone(&store));
-            roots.push(Some(store));
-        }
-        Ok(Self { roots: roots.into() })
+        Ok(Self { roots: each(upstreams).collect::<Result<_, _>>()? })
+    }
+
+    /// Why upstreams cannot be trusted, one by one.
+    pub fn errors(upstreams: &[Upstream]) -> impl Iterator<Item = TrustError> {
+        each(upstreams).filter_map(Result::err)
     }
 
     /// The settings of the peers, by slot; none for upstreams without encryption, and those that have left.
@@ -147,6 +136,27 @@ impl Trust {
 }
 
 /// The certificates of a PEM file.
+/// The roots of each upstream. Those of one file are read once.
+fn each(upstreams: &[Upstream]) -> impl Iterator<Item = Result<Roots, TrustError>> {
+    let mut files: HashMap<Option<&Path>, Arc<RootCertStore>> = HashMap::new();
+    upstreams.iter().enumerate().map(move |(index, upstream)| -> Result<Roots, TrustError> {
+        let pin_decides = !upstream.pin.is_empty() && upstream.name.is_none();
+        let file = upstream.ca_file.as_deref();
+        if upstream.address.server().is_none() || (pin_decides && file.is_none()) {
+            return Ok(None);
+        }
+        let store = match files.get(&file) {
+            Some(store) => Arc::clone(store),
+            None => Arc::new(match file {
+                Some(file) => read(index, file)?,
+                None => system(index)?,
+            }),
+        };
+        files.insert(file, Arc::clone(&store));
+        Ok(Some(store))
+    })
+}
+
 fn read(upstream: usize, file: &Path) -> Result<RootCertStore, TrustError> {
     let unreadable = |why: String| TrustError::Unreadable { upstream, file: file.to_owned(), why };
     roots::of_file(file).map_err(unreadable)

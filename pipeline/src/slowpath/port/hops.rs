@@ -2,13 +2,14 @@
 //! are. All threads choose among them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pmdns_nics::{Burst, FramePool};
 use pmdns_stages::Packet;
 use pmdns_stages::neighbor::heard::heard;
 use pmdns_stages::next_hop::{Change, HopPlan, HopTable, NextHop, NextHops, Routes};
 
+use crate::log::budget::LineBudget;
 use crate::ports::{AllPortNews, mac_text};
 
 /// How long no query over a next hop is answered until it is doubted.
@@ -46,6 +47,8 @@ pub(super) struct HopWatch {
     open: Vec<bool>,
     /// When the first query left over each next hop since the last reply over it, or since the last doubt.
     unanswered: Vec<Option<Duration>>,
+    /// Of the log's lines: a link may flap, and somebody on it may claim to be a next hop at any rate.
+    budget: LineBudget,
 }
 
 impl HopWatch {
@@ -54,7 +57,8 @@ impl HopWatch {
         let ups = parts.seeker.iter().flat_map(|seeker| seeker.news.iter().map(|_| 0)).collect();
         let unanswered = vec![None; parts.routes.plans().len()];
         let open = vec![false; upstreams];
-        Self { parts, next_look: Duration::ZERO, ups, open, unanswered }
+        let budget = LineBudget::default();
+        Self { parts, next_look: Duration::ZERO, ups, open, unanswered, budget }
     }
 
     /// Where a query to an upstream goes. If there is nobody to send it to, all who might be are looked for.
@@ -112,7 +116,7 @@ impl HopWatch {
             }
         }
         if let Some(seeker) = &mut self.parts.seeker {
-            seeker.look(&mut self.ups, now);
+            seeker.look(&mut self.ups, &mut self.budget, now);
         }
         for upstream in 0..self.open.len() {
             let is_open = self.parts.routes.choose(upstream, &self.parts.table).is_some();
@@ -126,37 +130,87 @@ impl HopWatch {
 
 impl Seeker {
     /// Asks anew on links that have come up, and for next hops in doubt, and tells what has changed.
-    fn look(&mut self, ups: &mut [u32], now: Duration) {
+    fn look(&mut self, ups: &mut [u32], budget: &mut LineBudget, now: Duration) {
         for (port, (news, before)) in self.news.iter().zip(ups).enumerate() {
             if std::mem::replace(before, news.ups()) != *before {
                 self.hops.note_link_up(port, now);
             }
         }
         self.hops.heed_doubts(now);
+        if let Some(left_out) = budget.turn(Instant::now()) {
+            tracing::warn!(
+                "{left_out} more changes of next hops were not logged; `pmdns stats` shows where they are now"
+            );
+        }
         let names = &self.names;
-        self.hops.tell_changes(|plan, change| tell(names, plan, change));
+        self.hops.tell_changes(|plan, change| match line(budget, names, plan, change) {
+            Some((true, text)) => tracing::info!("{text}"),
+            Some((false, text)) => tracing::warn!("{text}"),
+            None => {}
+        });
     }
 }
 
-/// Logs what has become of a next hop.
-fn tell(names: &[String], plan: &HopPlan, change: Change) {
+/// The line about what has become of a next hop, and whether it is good news; none: there is no room for it.
+fn line(
+    budget: &mut LineBudget,
+    names: &[String],
+    plan: &HopPlan,
+    change: Change,
+) -> Option<(bool, String)> {
+    if !budget.has_room() {
+        return None;
+    }
     let (port, address) = (names.get(plan.port).map_or("", String::as_str), plan.address);
-    match change {
-        Change::Found(mac) => {
-            tracing::info!("port {port}: the next hop {address} is at {}", mac_text(mac));
-        }
-        Change::Moved { from, to } => tracing::warn!(
-            "port {port}: the next hop {address} has moved from {} to {}; if nobody replaced it, somebody on the link \
-             claims to be it",
+    let text = match change {
+        Change::Found(mac) => format!("is at {}", mac_text(mac)),
+        Change::Moved { from, to } => format!(
+            "has moved from {} to {}; if nobody replaced it, somebody on the link claims to be it",
             mac_text(from),
             mac_text(to)
         ),
-        Change::Lost => tracing::warn!(
-            "port {port}: the next hop {address} does not answer any more; queries through it fail until it does"
-        ),
-        Change::Missing => tracing::warn!(
-            "port {port}: nobody answers for the next hop {address}; queries through it fail until somebody does. Check \
-             port.gateways, upstream.address, the first of port.vlans, and the link"
-        ),
+        Change::Lost => {
+            "does not answer any more; queries through it fail until it does".to_owned()
+        }
+        Change::Missing => {
+            let text = format!(
+                "port {port}: nobody answers for the next hop {address}; queries through it fail until somebody does. Check \
+                 port.gateways, upstream.address, the first of port.vlans, and the link"
+            );
+            return Some((false, text));
+        }
+    };
+    let is_good = matches!(change, Change::Found(_));
+    Some((is_good, format!("port {port}: the next hop {address} {text}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_flaps_or_a_host_that_claims_to_be_the_gateway_cannot_fill_the_log() {
+        let (mut budget, now, names) = (LineBudget::default(), Instant::now(), ["p0".to_owned()]);
+        let plan = HopPlan { port: 0, address: [192, 0, 2, 1].into(), from: [192, 0, 2, 2].into() };
+        let (one, other) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+        let changes = [
+            Change::Found(one),
+            Change::Lost,
+            Change::Moved { from: one, to: other },
+            Change::Missing,
+        ];
+        let mut lines_at = |now| {
+            let left_out = budget.turn(now);
+            let all = changes.into_iter().cycle().take(1000);
+            let lines: Vec<_> =
+                all.filter_map(|change| line(&mut budget, &names, &plan, change)).collect();
+            (left_out, lines)
+        };
+        let (left_out, lines) = lines_at(now);
+        assert_eq!((left_out, lines.len()), (None, 20));
+        let start = "port p0: the next hop 192.0.2.1 is at 02:00:00:00:00:01";
+        assert_eq!(lines[0], (true, start.to_owned()));
+        assert!(lines[1..4].iter().all(|(is_good, text)| !is_good && text.contains("192.0.2.1")));
+        assert_eq!(lines_at(now + crate::log::budget::PERIOD).0, Some(980));
     }
 }
