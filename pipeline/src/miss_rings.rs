@@ -62,7 +62,7 @@ impl MissRings {
                 if packet.step != Step::SLOW_PATH || owner_of(packet, cache, shards) != shard {
                     continue;
                 }
-                let prefix = self.prefixes.hash(packet);
+                let prefix = self.prefixes.hash_of_miss(packet);
                 if shares.has_room_for(prefix) {
                     shares.note(prefix);
                     handed.push(to_u8(index));

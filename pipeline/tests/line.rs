@@ -250,6 +250,46 @@ fn audit_09_a_flood_of_misses_does_not_fill_the_ring_for_others() {
 }
 
 #[test]
+fn clients_of_the_same_prefix_leave_room_in_the_ring_to_health_checks() {
+    for placement in placements() {
+        let mut rig = Rig::new(&config(&format!("{placement}\n[slowpath]\nring = 64\n")));
+        for (number, family) in (0..200).zip([4, 6].into_iter().cycle()) {
+            let name = name_of(&format!("m{number}.example."));
+            let asked = Query { name, ..query("a. A") };
+            let asked = if family == 6 { asked.over_ipv6() } else { asked };
+            let mut burst = Burst::new();
+            burst.push(rig.frame(&asked.frame_bytes()));
+            rig.offer(0, &mut burst);
+            rig.settle();
+        }
+        let probes = 2 * rig.prober.workers().count();
+        for (id, client) in [(1, "10.77.0.1"), (2, "fd77::1")] {
+            rig.prober.ask(id, client.parse().unwrap(), &name_of("check.example."));
+        }
+        // A worker looks for them a hundred times a second.
+        let judged = |rig: &Rig| -> u64 {
+            let tallies = rig.workers.iter().map(|worker| worker.counters().tally);
+            tallies.map(|tally| tally.slow_path + tally.miss_told + tally.miss_share).sum()
+        };
+        for _ in 0..10_000 {
+            rig.settle();
+            if judged(&rig) == 200 + probes as u64 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let mut taken = Vec::new();
+        for thread in &mut rig.slow_path {
+            let misses =
+                std::iter::from_fn(|| thread.inlets.misses.iter_mut().find_map(|ring| ring.pop()));
+            taken.extend(misses.map(|miss| miss.is_probe()));
+        }
+        let taken_probes = taken.iter().filter(|is_probe| **is_probe).count();
+        assert_eq!((taken_probes, taken.len() < 200), (probes, true), "{placement}");
+    }
+}
+
+#[test]
 fn hits_are_told_to_the_thread_that_keeps_the_answer() {
     let two_threads = "[cache]\neviction = \"lru\"\n[slowpath]\nthreads = 2\n";
     let mut rig = Rig::new(&config(two_threads));

@@ -11,6 +11,7 @@ use crate::answer::Answer;
 use crate::answer::LocalRef;
 use crate::cache::Key;
 use crate::packet::{Packet, Tick};
+use crate::ports::is_for_probes;
 use crate::step::Step;
 use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN};
 use crate::wire::edns::COOKIE_LEN;
@@ -125,6 +126,11 @@ impl Miss {
     /// The port of the client that asked.
     pub fn client_port(&self) -> u16 {
         self.layout.client_port(&self.bytes)
+    }
+
+    /// Whether it is the query of a health check, whose client is only said to have asked.
+    pub fn is_probe(&self) -> bool {
+        is_for_probes(self.layout, &self.bytes)
     }
 
     /// The network that the client says it is in, if it does.

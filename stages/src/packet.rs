@@ -6,11 +6,10 @@ use pmdns_nics::Frame;
 use pmdns_nics::stream::STREAM_MESSAGE;
 
 use crate::answer::Answer;
-use crate::ports::{PROBED_V4, PROBED_V6};
+use crate::ports::is_for_probes;
 use crate::step::Step;
 use crate::wire::dns::{Rcode, flag};
 use crate::wire::edns::ExtendedError;
-use crate::wire::ip;
 use crate::wire::layout::{Flags, Layout};
 use crate::wire::query::ClientQuery;
 use crate::wire::subnet::SCOPE;
@@ -95,13 +94,7 @@ impl Packet {
 
     /// Whether it is the query of a health check. Its address is one of no port that clients can send to.
     pub(crate) fn is_probe(&self) -> bool {
-        let sent_to = |at: usize| self.frame.bytes().get(usize::from(self.layout.l3) + at..);
-        let (v4, v6) = (ip::v4::SOURCE + 4, ip::v6::SOURCE + 16);
-        !self.layout.is_stream()
-            && match self.layout.flags.has(Flags::IPV6) {
-                true => sent_to(v6).and_then(<[u8]>::first_chunk) == Some(&PROBED_V6.octets()),
-                false => sent_to(v4).and_then(<[u8]>::first_chunk) == Some(&PROBED_V4.octets()),
-            }
+        is_for_probes(self.layout, self.frame.bytes())
     }
 
     /// Notes for how long a prefix of the client's network the answer is; a client that said nothing of its network

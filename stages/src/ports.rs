@@ -7,6 +7,8 @@ use pmdns_nics::PortFacts;
 
 use crate::query_sources::{Owner, QuerySources, SourceIndex};
 use crate::vlan::{Tags, Vlans};
+use crate::wire::ip::{v4, v6};
+use crate::wire::layout::{Flags, Layout};
 
 /// So many addresses are compared one by one; of more, the middle one first.
 const FEW: usize = 16;
@@ -17,6 +19,20 @@ const PROBED_MAC: [u8; 6] = [2, 0, 0, 0, 0, 53];
 pub const PROBED_V4: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 53);
 /// See [`Port::probes`].
 pub const PROBED_V6: Ipv6Addr = Ipv6Addr::LOCALHOST;
+
+/// Whether a frame with this layout is for the port of health checks.
+pub(crate) fn is_for_probes(layout: Layout, frame: &[u8]) -> bool {
+    let sent_to = |at: usize| frame.get(usize::from(layout.l3) + at..);
+    !layout.is_stream()
+        && match layout.flags.has(Flags::IPV6) {
+            true => {
+                sent_to(v6::DESTINATION).and_then(<[u8]>::first_chunk) == Some(&PROBED_V6.octets())
+            }
+            false => {
+                sent_to(v4::DESTINATION).and_then(<[u8]>::first_chunk) == Some(&PROBED_V4.octets())
+            }
+        }
+}
 
 /// One port, as the stages see it.
 #[derive(Clone, Debug, Default)]

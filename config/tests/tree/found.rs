@@ -6,6 +6,7 @@ use std::fs;
 use crate::files::root;
 
 const PAGE: &str = include_str!("../../../docs/found.md");
+const STEPS: &str = include_str!("../../../scripts/test.sh");
 
 /// The faults by kind, as the page names them: how many of each, or their letters.
 fn names() -> Vec<String> {
@@ -66,4 +67,72 @@ fn every_row_names_tests_that_exist_or_says_why_not() {
         }
     }
     assert!(wrong.is_empty(), "rows of docs/found.md: {wrong:#?}");
+}
+
+/// What the steps of a list of scripts/test.sh do.
+fn commands_of(list: &str) -> String {
+    let after = |text: &'static str, start: &str| {
+        text.split_once(start).unwrap_or_else(|| panic!("{start}")).1
+    };
+    let steps = after(STEPS, &format!("\n{list}=(")).split(')').next().unwrap_or_default();
+    let commands = steps.split(' ').map(|step| {
+        let body = after(STEPS, &format!("\n{step}() {{"));
+        let end = if body.starts_with('\n') { "\n}" } else { "; }\n" };
+        body.split(end).next().unwrap_or_default()
+    });
+    commands.collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// How a step says that it runs the tests of this file and of no other.
+fn told_in_steps(path: &str) -> String {
+    let stem = path.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or_default();
+    match path.rsplit_once('/').map_or("", |(folder, _)| folder) {
+        "pipeline/tests/lab" => format!(" --nocapture {stem}::\n"),
+        "pipeline/tests/vm" => format!("lab_in_a_machine {stem}\n"),
+        _ => format!("{path} "),
+    }
+}
+
+/// Whether the tests of this file run only when somebody names their step.
+fn runs_by_name(path: &str) -> bool {
+    let told = told_in_steps(path);
+    let gate = commands_of("FAST") + &commands_of("SLOW");
+    commands_of("NAMED").contains(&told) && !gate.contains(&told)
+}
+
+#[test]
+fn steps_that_run_only_by_name_are_known() {
+    for path in [
+        "scripts/lab-package.sh",
+        "scripts/sanitize.sh",
+        "scripts/empty-root.sh",
+        "pipeline/tests/lab/soak.rs",
+        "pipeline/tests/lab/browser.rs",
+        "pipeline/tests/vm/bridge.sh",
+        "pipeline/tests/vm/vhost.sh",
+    ] {
+        assert!(runs_by_name(path), "{path}");
+    }
+    for path in [
+        "scripts/instructions.sh",
+        "pipeline/tests/lab/sinks.rs",
+        "pipeline/tests/lab/console.rs",
+        "pipeline/tests/lab/api_schema.rs",
+        "pipeline/tests/vm/pci.sh",
+        "config/tests/tree/found.rs",
+    ] {
+        assert!(!runs_by_name(path), "{path}");
+    }
+}
+
+/// Nobody shall believe that such a test holds a fix each time.
+#[test]
+fn every_row_says_which_tests_the_gate_does_not_run() {
+    for (name, row) in rows() {
+        for (_, tests) in row {
+            let paths = tests.split('`').skip(1).step_by(4);
+            let is_by_name = paths.into_iter().any(runs_by_name);
+            assert_eq!(tests.contains("by name"), is_by_name, "{name}: `{tests}`");
+        }
+    }
 }

@@ -9,11 +9,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use crate::api_calls::{serve_files, write_certificates};
 use crate::dig::dig;
-use crate::harness::{isolated, path, sh, wait_until};
+use crate::harness::{FOLDER, isolated, path, sh, wait_until};
 use crate::nsd;
 use crate::pmdns::{BINARY, Pmdns, TAP_V4, run, upstream};
 use crate::process::Process;
+use crate::transfer;
 
 /// Files of every kind, in a file system of 1 MiB.
 const FILES: &str = r#"
@@ -166,6 +168,72 @@ fn a_start_on_a_full_or_a_read_only_disk_serves() {
     });
 }
 
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_disk_that_becomes_read_only_ends_nothing() {
+    isolated("sinks::a_disk_that_becomes_read_only_ends_nothing", || {
+        let Some(fail) = disk_that_fails() else { return };
+        let _nsd = nsd::start();
+        let log = File::create(path("small/log")).unwrap();
+        let pmdns = Pmdns::start_logging_to(&files(nsd::PORT), "text", Stdio::from(log));
+        serves_with_sinks(&pmdns, 1);
+        let mut capture = Command::new(BINARY);
+        capture.args("capture -w /run/lab/small/q.pcap --socket /run/lab/pmdns.sock".split(' '));
+        let mut capture = Process::start("capture", &mut capture);
+        wait_until("the capture has begun", || {
+            dig(TAP_V4, "n1.bulk.test A");
+            fs::metadata(path("small/q.pcap")).is_ok_and(|file| file.len() > 0)
+        });
+        fail();
+
+        wait_until("the capture ends", || {
+            dig(TAP_V4, "n1.bulk.test A");
+            capture.child().try_wait().unwrap().is_some()
+        });
+        assert!(capture.log().contains("cannot write"), "{}", capture.log());
+        assert!(!is_kept(2));
+        assert!(order("reload").0, "a reload has lines for the log");
+        for lost in ["/sinks/0/lost", "/sinks/1/lost", "/query_log/2/lost", "/query_log/3/lost"] {
+            wait_until(lost, || {
+                dig(TAP_V4, "n1.bulk.test A");
+                number(&pmdns, lost) > 0
+            });
+        }
+        assert!(number(&pmdns, "/clients/failures") > 0 && number(&pmdns, "/sinks/1/failing") == 1);
+        assert!(number(&pmdns, "/query_log/2/failures") > 0);
+        assert!(number(&pmdns, "/query_log/3/failures") > 0);
+        assert!(!order("dump /run/lab/small/dump").0);
+        let found = run(&["log", "--file", "/run/lab/small/q.db", "--name", "n1.bulk.test"]);
+        assert!(found.status.success() && !found.stdout.is_empty(), "{found:?}");
+        assert_eq!(dig(TAP_V4, "n1.kept.example A").status, "NXDOMAIN");
+        assert_eq!(dig(TAP_V4, "n2.bulk.test A").status, "NOERROR");
+        pmdns.stop();
+    });
+}
+
+/// A disk for all files, and what has the kernel take it for damaged: it becomes read-only, as the file systems of most
+/// machines do. A remount would be refused while files are open. `None`: there are no loop devices here.
+fn disk_that_fails() -> Option<impl FnOnce()> {
+    sh("cd /run/lab && mkdir small && truncate -s 16M image && mkfs.ext4 -q image");
+    let mut attach = Command::new("losetup");
+    let attached = attach.args(["--find", "--show", "/run/lab/image"]).output().unwrap();
+    if !attached.status.success() {
+        println!("not tried: {}", String::from_utf8_lossy(&attached.stderr));
+        return None;
+    }
+    let device = String::from_utf8(attached.stdout).unwrap().trim().to_owned();
+    // It is free again when the mount ends.
+    sh(&format!("mount -o errors=remount-ro {device} {FOLDER}/small && losetup -d {device}"));
+    sh("mkdir /run/lab/small/kept");
+    let device = device.trim_start_matches("/dev/").to_owned();
+    Some(move || {
+        // Pages that are clean can no longer be written through a mapping.
+        sh("sync -f /run/lab/small");
+        fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "1").unwrap();
+        assert!(File::create(path("small/new")).is_err());
+    })
+}
+
 /// It has read what was kept, answers, and tells what it cannot write.
 fn serves_without_sinks(pmdns: &Pmdns, next: usize) {
     assert_eq!(dig(TAP_V4, "n1.kept.example A").status, "NXDOMAIN");
@@ -189,28 +257,68 @@ fn serves_with_sinks(pmdns: &Pmdns, next: usize) {
     });
 }
 
+/// A list and a zone that come by the network.
+const FETCHED: &str = r#"
+[[blocklist]]
+file = "/run/lab/small/ads"
+url = "https://lists.test:8443/ads"
+address = "127.0.0.1"
+ca_file = "/run/lab/ca.pem"
+refresh_seconds = 86400
+"#;
+
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
-fn a_start_while_another_program_locks_the_database_serves() {
-    isolated("sinks::a_start_while_another_program_locks_the_database_serves", || {
+fn a_full_disk_leaves_fetched_lists_and_transferred_zones_as_they_are() {
+    isolated("sinks::a_full_disk_leaves_fetched_lists_and_transferred_zones_as_they_are", || {
         small_disk();
         let _nsd = nsd::start();
-        let start = || Pmdns::start_on_tap_alone(&files(nsd::PORT));
-        // Not one of ours yet: a start has to write to it.
-        let database = rusqlite::Connection::open("/run/lab/small/q.db").unwrap();
-        database.execute_batch("CREATE TABLE other (one); BEGIN IMMEDIATE").unwrap();
-        let pmdns = start();
-        assert_eq!(dig(TAP_V4, "n1.bulk.test A").status, "NOERROR");
-        wait_until("rows are lost", || {
-            dig(TAP_V4, "n1.bulk.test A");
-            number(&pmdns, "/query_log/3/lost") > 0
+        let _knot = transfer::start_knot();
+        write_certificates("lists.test");
+        fs::create_dir(path("www")).unwrap();
+        fs::write(path("www/ads"), "n1.listed.test\n").unwrap();
+        let _server = serve_files(("127.0.0.1", 8443));
+        let zone = transfer::TRANSFER.replace("/run/lab/kept.rpz", "/run/lab/small/rpz");
+        let pmdns = Pmdns::start_on_tap(&format!("{FETCHED}{zone}{}", upstream(nsd::PORT)));
+        let is_blocked = |name: &str| dig(TAP_V4, &format!("{name} A")).status == "NXDOMAIN";
+        let of_list = |name: &str| number(&pmdns, &format!("/fetched_lists/0/{name}"));
+        let of_zone = |name: &str| number(&pmdns, &format!("/policy_zones/0/{name}"));
+        wait_until("both come", || of_list("fetched") == 1 && of_zone("whole") == 1);
+        wait_until("both hold", || is_blocked("n1.bulk.test") && is_blocked("n1.listed.test"));
+        let files = sh("cd /run/lab/small && ls -A && cat ads rpz");
+
+        fill();
+        fs::write(path("www/ads"), "n1.listed.test\nn2.bulk.test\n").unwrap();
+        let (is_done, said) = order("refresh ads");
+        assert!(!is_done && said.contains("cannot write it: No space left"), "{said}");
+        transfer::change("zone-set rpz.example n3.bulk.test 60 CNAME .");
+        wait_until("the zone is not kept", || of_zone("failures") > 0);
+        assert!(order("reload").0, "the rules are read again from both");
+        assert_eq!((of_list("failures"), of_list("failing"), of_list("names")), (1, 1, 1));
+        assert_eq!((of_list("fetched"), of_zone("incremental")), (1, 0));
+        assert!(of_zone("failing") > 0);
+        for (name, rcode) in [("n1", "NXDOMAIN"), ("n2", "NOERROR"), ("n3", "NOERROR")] {
+            assert_eq!(dig(TAP_V4, &format!("{name}.bulk.test A")).status, rcode, "{name}");
+        }
+        assert!(is_blocked("n1.listed.test"));
+        let log = pmdns.log();
+        for told in ["list /run/lab/small/ads is not refreshed", "cannot write /run/lab/small/rpz"]
+        {
+            assert!(log.contains(told), "{told}: {log}");
+        }
+        sh("rm /run/lab/small/fill");
+        assert_eq!(
+            sh("cd /run/lab/small && ls -A && cat ads rpz"),
+            files,
+            "nothing is left behind"
+        );
+
+        assert!(order("refresh ads").0);
+        transfer::change("zone-set rpz.example n4.bulk.test 60 CNAME .");
+        wait_until("all of them hold", || {
+            (1..5).all(|number| is_blocked(&format!("n{number}.bulk.test")))
         });
-        assert!(number(&pmdns, "/query_log/3/failures") > 0);
-        database.execute_batch("COMMIT").unwrap();
-        wait_until("rows are written", || {
-            dig(TAP_V4, "n1.bulk.test A");
-            number(&pmdns, "/query_log/3/up") == 1
-        });
+        assert_eq!((of_list("failing"), of_zone("failing")), (0, 0));
         pmdns.stop();
     });
 }

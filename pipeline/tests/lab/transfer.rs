@@ -51,7 +51,7 @@ n1.bulk.test CNAME .
 ";
 
 /// pmdns's half.
-const TRANSFER: &str = r#"
+pub(crate) const TRANSFER: &str = r#"
 [[rpz]]
 zone = "rpz.example"
 file = "/run/lab/kept.rpz"
@@ -100,7 +100,7 @@ fn rules_follow_the_primary_and_outlive_it() {
 }
 
 /// Starts Knot and waits until it serves the zone.
-fn start_knot() -> Process {
+pub(crate) fn start_knot() -> Process {
     fs::create_dir("/run/lab/knot").unwrap();
     fs::write("/run/lab/knot/rpz.example.zone", ZONE).unwrap();
     fs::write("/run/lab/knot.conf", KNOT).unwrap();
@@ -115,7 +115,7 @@ fn start_knot() -> Process {
 }
 
 /// Makes a version with this change.
-fn change(command: &str) {
+pub(crate) fn change(command: &str) {
     for command in ["zone-begin rpz.example", command, "zone-commit rpz.example"] {
         sh(&format!("set -f; knotc -c /run/lab/knot.conf {command}"));
     }

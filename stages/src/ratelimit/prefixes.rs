@@ -50,6 +50,17 @@ impl ClientPrefixes {
         self.seed.mix(self.seed.mix(family, high), low)
     }
 
+    /// The same for a packet that goes to the slow path. Health checks have a prefix of their own, so that no clients decide
+    /// whether this node is fit.
+    #[inline]
+    pub fn hash_of_miss(&self, packet: &Packet) -> u64 {
+        match packet.is_probe() {
+            // No family has this number.
+            true => self.seed.mix(0, 0),
+            false => self.hash(packet),
+        }
+    }
+
     /// Hash of a prefix with this hash, and a view.
     #[inline]
     pub(super) fn hash_in_view(&self, hash: u64, view: u8) -> u64 {

@@ -46,6 +46,15 @@ impl ClientPrefix {
     pub(crate) const OURS: Self = Self { address: None, hash: 0 };
 }
 
+impl Client {
+    /// Health checks. They ask in the name of a client, and share nothing with it, so that no clients decide whether this node
+    /// is fit. No client has this address, and no network of IPv6 has blocks of ports.
+    const PROBES: Self = Self {
+        address: Hashed { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), hash: 1 },
+        prefix: Hashed { address: Some((IpAddr::V6(Ipv6Addr::UNSPECIFIED), 1)), hash: 1 },
+    };
+}
+
 /// How many leading bits of an address, and of a port, make a prefix.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefixLengths {
@@ -64,6 +73,9 @@ impl PrefixLengths {
 
     /// The client of a miss.
     pub(crate) fn client(self, miss: &Miss) -> Client {
+        if miss.is_probe() {
+            return Client::PROBES;
+        }
         let address = client_of(miss);
         let prefix = self.prefix(address, miss.client_port());
         Client { address: Hashed { address, hash: self.hash(address) }, prefix }

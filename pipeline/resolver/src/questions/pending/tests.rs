@@ -232,6 +232,35 @@ fn audit_05_what_others_wait_for_is_not_ended_with_the_flood_that_asked_it_first
     assert_empty(&table);
 }
 
+/// A health check asks in the name of a client, which may be a forged one.
+#[test]
+fn clients_of_the_same_prefix_or_address_leave_places_to_health_checks() {
+    let mut table = small();
+    for name in 0..3 {
+        ask(&mut table, name, 1, 0, name.into());
+    }
+    ask(&mut table, 0, 1, 0, 3);
+    assert_eq!(ask(&mut table, 0, 1, 0, 4), Admission::Shed(Limit::WaitingPerClient));
+    let probe = |name: u8| {
+        let mut miss = tests::probe(&query_of(name, 1));
+        miss.received = 0;
+        (miss, tests::question(&query_of(name, 1)))
+    };
+    let (miss, question) = probe(3);
+    let client = lengths().client(&miss);
+    let waiter = Waiter { miss: &miss, worker: 9 };
+    let Ok(Some(Displaced::Question(ticket))) = table.displace(&question, client) else {
+        panic!("one of the flood's questions goes")
+    };
+    table.settle(ticket, |_, _| ());
+    let admission = table.admit(&question, waiter, client, PATIENCE, |_| ());
+    assert!(matches!(admission, Admission::Leads(_)), "{admission:?}");
+    let (_, gone) = push_in(&mut table, 4, 1, 0, 5);
+    assert!(!gone.contains(&9), "who floods displaces no check");
+    table.drain(|_| ());
+    assert_empty(&table);
+}
+
 /// Clients that ask again and again once kept a question young, so that it was never its turn to go.
 #[test]
 fn cve_2026_42534_retransmits_do_not_make_a_question_younger() {

@@ -1,6 +1,6 @@
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
-use pmdns_stages::ports::Port;
+use pmdns_stages::ports::{PROBED_V4, Port};
 use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query as ClientQuery, act_once, at, query};
 use pmdns_stages::wire::edns::option_in;
 use pmdns_stages::wire::name::Seed;
@@ -16,6 +16,16 @@ fn seed() -> Seed {
 pub(crate) fn miss(client: &ClientQuery) -> Miss {
     let mut parse = Parse::new([Port::new(OUR_MAC, [OUR_IPV4.into()])].into(), seed());
     Miss::of(&act_once(&mut parse, client.packet(), &at(0)), 0)
+}
+
+/// The miss of a health check that asks in the name of this query's client.
+pub(crate) fn probe(client: &ClientQuery) -> Miss {
+    let destination = PROBED_V4.octets().to_vec();
+    let client = ClientQuery { destination, ..client.clone() };
+    let mut parse = Parse::new([Port::probes()].into(), seed());
+    let mut packet = client.packet();
+    packet.frame.bytes_mut()[..6].copy_from_slice(&Port::probes().mac);
+    Miss::of(&act_once(&mut parse, packet, &at(0)), 0)
 }
 
 /// The question of a client's query.
