@@ -44,10 +44,11 @@ if [[ $sanitizer == lab ]]; then
         tap:: upstreams:: malformed privileges::audit_12_a
 elif [[ $sanitizer == address ]]; then
     run -p pmdns-config -p pmdns-nics -p pmdns-stages --lib
-    run -p pmdns-resolver -p pmdns --lib --test slowpath --test kernel --test line
+    run -p pmdns-resolver -p pmdns-engine --lib --test slowpath --test kernel --test line
+    run -p pmdns --lib
 else
     run -p pmdns-nics --lib
     run -p pmdns-stages --lib cache
-    run -p pmdns --lib ring
-    run -p pmdns --test line
+    run -p pmdns-engine --lib ring
+    run -p pmdns-engine --test line
 fi

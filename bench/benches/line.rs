@@ -94,7 +94,12 @@ fn batch_sizes(c: &mut Criterion<Cycles>) {
 }
 
 /// The cycles of one batch through the stages.
-fn process(kit: &mut Kit, line: &mut pmdns::line::Line, feed: &mut Feed, cycles: &Cycles) -> u64 {
+fn process(
+    kit: &mut Kit,
+    line: &mut pmdns_engine::line::Line,
+    feed: &mut Feed,
+    cycles: &Cycles,
+) -> u64 {
     feed.rearm();
     let start = cycles.start();
     kit.process(line, &mut feed.batch);

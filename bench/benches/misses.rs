@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use core_affinity::CoreId;
-use pmdns::slowpath;
 use pmdns_bench::misses::Storm;
+use pmdns_engine::slowpath;
 
 /// Name of the thread that is measured.
 const THREAD: &str = "slowpath";

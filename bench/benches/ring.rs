@@ -7,8 +7,8 @@
 
 use arrayvec::ArrayVec;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use pmdns::ring::{RingReceiver, RingSender, ring};
 use pmdns_bench::{Cycles, cpus, pin};
+use pmdns_engine::ring::{RingReceiver, RingSender, ring};
 
 const CAPACITY: usize = 1024;
 /// Values of one iteration with two cores, so that starting the thread does not count.

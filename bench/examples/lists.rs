@@ -5,11 +5,11 @@ use std::error::Error;
 use std::io::Write as _;
 use std::time::Instant;
 
-use pmdns::testing::config;
 use pmdns_bench::kit::{act, cache_bytes};
 use pmdns_bench::rules::Rules;
 use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_bench::{Feed, Kit};
+use pmdns_engine::testing::config;
 use pmdns_stages::StageName;
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::name::Seed;

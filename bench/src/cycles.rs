@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use criterion::measurement::{Measurement, ValueFormatter};
 use criterion::{Criterion, Throughput};
-use pmdns::clock::Clock;
 use pmdns_config::narrow::floor_u64;
+use pmdns_engine::clock::Clock;
 
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASUREMENT: Duration = Duration::from_secs(2);

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use pmdns::clock::Clock;
-use pmdns::line::{Line, Stages};
-use pmdns::station::Lap;
-use pmdns::testing::{BareStages, Rig, StageNeeds, config};
 use pmdns_config::Stretch;
+use pmdns_engine::clock::Clock;
+use pmdns_engine::line::{Line, Stages};
+use pmdns_engine::station::Lap;
+use pmdns_engine::testing::{BareStages, Rig, StageNeeds, config};
 use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::{Burst, HeapPool};
 use pmdns_stages::cache::{Cache, Entry, Writer};

@@ -4,8 +4,8 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use pmdns::testing::{Rig, config};
 use pmdns_config::Config;
+use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::{Burst, Frame, MAX_BURST, release};
 
 use crate::load::arp::{self, Arp, Host};

@@ -2,12 +2,12 @@
 //! watches the slow path.
 #![cfg(debug_assertions)]
 
-#[path = "../../pipeline/tests/allocator/mod.rs"]
+#[path = "../../pipeline/engine/tests/allocator/mod.rs"]
 mod allocator;
 
 use allocator::{calls, check_that_it_counts};
-use pmdns::slowpath::SlowPath;
 use pmdns_bench::misses::Storm;
+use pmdns_engine::slowpath::SlowPath;
 
 /// Misses, how many of them give every table its size, and how many are under way at once.
 const MISSES: usize = 4000;

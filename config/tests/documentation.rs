@@ -310,6 +310,7 @@ fn sources_that_use_settings() -> Vec<String> {
         "pipeline/resolver/src",
         "pipeline/streams/src",
         "pipeline/control/src",
+        "pipeline/engine/src",
         "pipeline/src",
     ];
     let mut folders: Vec<_> = folders.map(|it| root.join(it)).into();

@@ -14,7 +14,6 @@ use pmdns::control::metrics::server::MetricsError;
 use pmdns::control::profile::ProfileError;
 use pmdns::control::socket::SocketError;
 use pmdns::control::top::TopError;
-use pmdns::engine::EngineError;
 use pmdns::health::watch::{CheckError, WatchError};
 use pmdns::log::LogError;
 #[cfg(feature = "dpdk")]
@@ -23,13 +22,14 @@ use pmdns::query_log::find::FindError;
 use pmdns::replay::ReplayError;
 #[cfg(feature = "dpdk")]
 use pmdns::run::RunError;
-use pmdns::snapshot::SnapshotError;
 #[cfg(feature = "dpdk")]
 use pmdns::streams::StreamsError;
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
 use pmdns_config::import::ImportError;
 use pmdns_config::{ConfigError, told};
+use pmdns_engine::engine::EngineError;
+use pmdns_engine::snapshot::SnapshotError;
 use pmdns_stages::policy::RulesetError;
 
 /// An error of a command, which decides the exit code.

@@ -11,10 +11,10 @@ use pmdns::control::reload;
 use pmdns::doctor;
 use pmdns::machine::{FILES_TO_READ, Finding, Machine};
 use pmdns::runtime::Runtime;
-use pmdns::slowpath::Anchors;
 use pmdns_config::files::create_new;
 use pmdns_config::import::{self, Format, Import};
 use pmdns_config::{Config, ConfigError, ConfigText, NamedPath, Pin, Streams};
+use pmdns_engine::slowpath::Anchors;
 #[cfg(feature = "dpdk")]
 use pmdns_nics::dpdk;
 use pmdns_stages::policy::{Ruleset, RulesetError};

@@ -1,6 +1,5 @@
 //! The log on standard error: which lines, set by `PMDNS_LOG`, and in which form, set by `PMDNS_LOG_FORMAT`.
 
-pub(crate) mod budget;
 mod output;
 
 use std::fmt::{self, Display};

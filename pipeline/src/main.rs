@@ -33,12 +33,12 @@ use pmdns::query_log::find;
 use pmdns::replay;
 #[cfg(feature = "dpdk")]
 use pmdns::run;
-use pmdns::snapshot::{self, SnapshotError};
 use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigText};
 use pmdns_control::answers::{Configuration, Difference, EntryPage};
 use pmdns_control::cache::CachePage;
 use pmdns_control::hitters::{Floods, Hitters, Limits};
+use pmdns_engine::snapshot::{self, SnapshotError};
 
 use serde::de::DeserializeOwned;
 

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_config::narrow::{to_u8, to_u16, to_usize};
+use pmdns_engine::engine::{Engine, EngineError, Gauges};
+use pmdns_engine::topology::{Topology, TopologyError};
 use pmdns_nics::pcap::{Capture, PcapError, Writer};
 use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
 
 use crate::clients::{ClientsError, OpenClients};
 use crate::control::report::{Report, Totals};
-use crate::engine::{Engine, EngineError, Gauges};
-use crate::topology::{Topology, TopologyError};
 
 /// The most frames of the capture that are on the line at a time.
 const WINDOW: usize = 64;

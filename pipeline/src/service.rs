@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use pmdns_engine::threads::{join_within, pin};
 use socket2::{Domain, Socket, Type};
 use tokio::sync::oneshot;
 
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate};
-use crate::threads::{join_within, pin};
 
 /// How long the thread may take to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);

@@ -4,6 +4,10 @@ use std::io;
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
+use pmdns_engine::engine::EngineStreams;
+use pmdns_engine::slowpath::descriptor_limit;
+use pmdns_engine::threads::pin;
+use pmdns_engine::topology::Topology;
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Nic, Queues};
 use pmdns_streams::access::AccessList;
@@ -15,10 +19,6 @@ use pmdns_streams::server::{ServerParts, Servers};
 use pmdns_streams::tls::{Certificate, CertificateError};
 
 use crate::connecting::may_ask;
-use crate::engine::EngineStreams;
-use crate::slowpath::descriptor_limit;
-use crate::threads::pin;
-use crate::topology::Topology;
 
 /// Clients over streams cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use pmdns_engine::clock::Clock;
 use sd_notify::NotifyState;
-
-use crate::clock::Clock;
 
 /// A data core that has published nothing for so long is stuck. It does so every 10 ms.
 pub const STUCK_AFTER: Duration = Duration::from_secs(1);
@@ -63,8 +62,9 @@ pub fn stuck_worker(published: impl IntoIterator<Item = u64>, clock: &Clock) -> 
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::clock::SteppedTime;
+
     use super::*;
-    use crate::clock::SteppedTime;
 
     #[test]
     fn it_is_told_in_time_and_only_while_the_cores_work() {

@@ -1,7 +1,4 @@
-//! Limits on the misses of zones, as operators and floods make them, and how they get to the data cores.
-//!
-//! They are lent as rules are ([`rules`](crate::rules)), apart from those: a limit changes no answer, so no cached answer has to
-//! be judged again. They end with the process.
+//! Limits on the misses of zones, as operators and floods make them. They end with the process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,38 +7,14 @@ use pmdns_config::limits::{MAX_LIMIT_SECONDS, MAX_ZONE_LIMITS, MAX_ZONE_RATE};
 use pmdns_config::{LimitAnswer, wire_name};
 use pmdns_control::hitters::{LimitRow, Limits};
 use pmdns_control::{Call, LimitOrder, Refusal, Reply};
+use pmdns_engine::zone_limits::LimitsLender;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
-
-use crate::lending::{Lender, RulesInbox, lend};
 
 /// Limits that floods may make. A flood of many zones leaves room for the limits of operators.
 const MAX_FLOOD_LIMITS: usize = MAX_ZONE_LIMITS / 4 * 3;
 /// Who makes these.
 const FLOOD: &str = "flood";
-
-/// Where a data core gets limits from.
-pub type LimitsInbox = RulesInbox<Arc<ZoneLimits>>;
-
-/// Lends limits to all data cores.
-pub struct LimitsLender(Vec<Lender<Arc<ZoneLimits>>>);
-
-impl LimitsLender {
-    /// A lender to so many cores, and the cores' ends.
-    pub fn new(cores: usize) -> (Self, Vec<LimitsInbox>) {
-        let (lenders, inboxes) = (0..cores).map(|_| lend()).unzip();
-        (Self(lenders), inboxes)
-    }
-
-    /// Frees what has come back. Returns whether something has not.
-    fn collect(&mut self) -> bool {
-        self.0.iter_mut().fold(false, |any, lender| lender.collect() | any)
-    }
-
-    fn lend(&mut self, limits: &Arc<ZoneLimits>) {
-        self.0.iter_mut().for_each(|lender| lender.lend(Arc::clone(limits)));
-    }
-}
 
 /// A limit, and who wants it for how long.
 struct Made {

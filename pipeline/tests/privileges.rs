@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use pmdns::privileges::{Places, restrict};
-use pmdns::testing::config;
 use pmdns_config::files::WholeFile;
+use pmdns_engine::testing::config;
 
 /// A thread that does what it is told.
 struct Hand {

@@ -6,15 +6,15 @@
 
 use std::time::{Duration, Instant};
 
-use pmdns::clock::SteppedTime;
 use pmdns::control::reload::{Reloader, Written};
-use pmdns::control::report::Totals;
 use pmdns::control::request::Request;
 use pmdns::control::socket::{ControlSocket, ORDER_PATIENCE, ask};
-use pmdns::rules::RulesPublisher;
-use pmdns::testing::{Rig, config};
-use pmdns::worker::{Turn, Worker};
 use pmdns_config::{Config, ConfigText, Control};
+use pmdns_engine::clock::SteppedTime;
+use pmdns_engine::rules::RulesPublisher;
+use pmdns_engine::testing::{Rig, config};
+use pmdns_engine::totals::Totals;
+use pmdns_engine::worker::{Turn, Worker};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{Query, frame_from, query};
 use pmdns_stages::wire::name::Seed;

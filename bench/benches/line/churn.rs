@@ -7,10 +7,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pmdns::ring::{RingReceiver, ring};
 use pmdns_bench::kit::cache_bytes;
 use pmdns_bench::traffic::{Random, Spread, entry_number, query_frames};
 use pmdns_bench::{Cycles, Feed, Kit, cpus, pin, typical_of};
+use pmdns_engine::ring::{RingReceiver, ring};
 use pmdns_stages::Step;
 use pmdns_stages::cache::Writer;
 use pmdns_stages::wire::name::Seed;

@@ -6,8 +6,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use pmdns::station::{Lap, Station};
 use pmdns_bench::{Cycles, Feed, Kit};
+use pmdns_engine::station::{Lap, Station};
 use pmdns_stages::{Context, Packet, Stage, StageName, Step};
 
 const BATCH: usize = 32;

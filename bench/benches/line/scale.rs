@@ -8,10 +8,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pmdns::worker::Worker;
 use pmdns_bench::kit::rig;
 use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_bench::{Cycles, cpus, pin, typical_of};
+use pmdns_engine::worker::Worker;
 use pmdns_nics::{Burst, FramePool, RxQueue, TxQueue};
 
 const NAMES: usize = 10_000;

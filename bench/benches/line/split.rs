@@ -6,11 +6,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pmdns::counters::Counters;
 use pmdns_bench::kit::rig;
 use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_bench::{cpus, pin};
 use pmdns_config::StageName;
+use pmdns_engine::counters::Counters;
 use pmdns_nics::{Burst, MAX_BURST};
 
 const NAMES: usize = 10_000;
@@ -48,7 +48,10 @@ pub(crate) fn report() {
 fn packets(counters: &Counters) -> u64 {
     counters
         .flow(|link| {
-            matches!(link, pmdns::counters::Link::Rx(_) | pmdns::counters::Link::RingFrom(_))
+            matches!(
+                link,
+                pmdns_engine::counters::Link::Rx(_) | pmdns_engine::counters::Link::RingFrom(_)
+            )
         })
         .passed
 }

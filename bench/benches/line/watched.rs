@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pmdns::hitters::HeavyHitters;
 use pmdns::query_log::OpenLog;
-use pmdns::testing::config;
 use pmdns_bench::RigFeed;
 use pmdns_bench::traffic::{Spread, query_frames};
+use pmdns_engine::testing::config;
 
 const BATCH: usize = 32;
 const NAMES: usize = 10_000;

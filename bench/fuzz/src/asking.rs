@@ -6,11 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmdns::clock::{Clock, FIRST_SECOND, SteppedTime};
-use pmdns::control::report::Totals;
-use pmdns::slowpath::{Inlets, PortDriver, SlowPathParts, time};
-use pmdns::testing::Rig;
 use pmdns_config::Config;
+use pmdns_engine::clock::{Clock, FIRST_SECOND, SteppedTime};
+use pmdns_engine::slowpath::{Inlets, PortDriver, SlowPathParts, time};
+use pmdns_engine::testing::Rig;
+use pmdns_engine::totals::Totals;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
 use pmdns_resolver::{Means, Output, Random, Resolver};
@@ -115,7 +115,7 @@ impl Asking {
         let far = Hosts::new([Port::new(FAR_MAC, hosts)].into());
         let driver = PortDriver::new(port_parts, hops, UPSTREAMS.len(), random(1));
         let means = Means {
-            time: pmdns::slowpath::time(&clock),
+            time: pmdns_engine::slowpath::time(&clock),
             ticks: &|duration| clock.ticks_of(duration),
             random: random(2),
             deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),

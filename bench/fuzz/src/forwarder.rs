@@ -1,7 +1,7 @@
 //! A whole line on the memory driver, and its slow path, which nobody runs: targets answer misses themselves.
 
-use pmdns::control::report::Totals;
-use pmdns::testing::{Rig, config};
+use pmdns_engine::testing::{Rig, config};
+use pmdns_engine::totals::Totals;
 use pmdns_nics::{Burst, Verified};
 use pmdns_stages::miss::Miss;
 

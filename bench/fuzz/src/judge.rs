@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmdns::line::Stages;
-use pmdns::testing::{BareStages, StageNeeds};
 use pmdns_config::{Config, LocalRecord, Policy as Settings};
+use pmdns_engine::line::Stages;
+use pmdns_engine::testing::{BareStages, StageNeeds};
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::miss::Miss;

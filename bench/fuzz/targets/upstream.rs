@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 use hickory_proto::op::Message;
 use libfuzzer_sys::fuzz_target;
-use pmdns::slowpath::fuzz_api::AskedQuery;
+use pmdns_engine::slowpath::fuzz_api::AskedQuery;
 use pmdns_fuzz::check::question;
 use pmdns_fuzz::forwarder::Forwarder;
 use pmdns_fuzz::input::Input;

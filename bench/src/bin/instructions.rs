@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use pmdns::hitters;
 use pmdns::query_log::Rings;
-use pmdns::ring::ring;
-use pmdns::slowpath::SlowPath;
-use pmdns::testing::config;
 use pmdns_bench::floods::floods;
 use pmdns_bench::misses::Storm;
 use pmdns_bench::rules::Rules;
 use pmdns_bench::traffic::{Spread, entry_number, query_frames};
 use pmdns_bench::{Feed, Kit, RigFeed};
+use pmdns_engine::ring::ring;
+use pmdns_engine::slowpath::SlowPath;
+use pmdns_engine::testing::config;
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{name_of, query};
 use pmdns_stages::wire::dns::HEADER_LEN;

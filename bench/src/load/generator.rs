@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use pmdns::clock::Clock;
 use pmdns_config::narrow::to_usize;
+use pmdns_engine::clock::Clock;
 use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, RxQueue, TxQueue, release};
 
 use super::arp::{self, Arp, Host};

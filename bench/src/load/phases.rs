@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pmdns::clock::Clock;
 use pmdns_config::narrow::floor_u64;
+use pmdns_engine::clock::Clock;
 use pmdns_nics::Nic;
 
 use super::ceiling::{self, Bounds, Ceiling, MIN_RATE};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use pmdns::clock::Clock;
 use pmdns_config::narrow::{low_u16, low_u64, to_usize};
+use pmdns_engine::clock::Clock;
 use pmdns_nics::Nic as _;
 
 use super::arp::Host;

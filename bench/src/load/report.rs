@@ -1,6 +1,6 @@
 //! Figures from counts, and whether they can be believed.
 
-use pmdns::clock::Clock;
+use pmdns_engine::clock::Clock;
 use serde::Serialize;
 
 use super::ceiling::{Ceiling, Step};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use pmdns::clock::Clock;
+use pmdns_engine::clock::Clock;
 use pmdns_nics::{
     Burst, FramePool, HeapPool, MAX_BURST, Queues, RxQueue, TxQueue, memory, release,
 };

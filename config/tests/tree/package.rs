@@ -30,7 +30,7 @@ fn systemd_never_gives_a_node_up() {
     }
 }
 
-/// Both make interfaces and write their settings (pipeline/src/exceptions/interface.rs).
+/// Both make interfaces and write their settings (pipeline/engine/src/exceptions/interface.rs).
 #[test]
 fn both_units_may_write_the_settings_of_interfaces_and_no_others() {
     for unit in [UNIT, HEALTH] {

@@ -46,20 +46,23 @@ const FILES: [(&str, Of); 34] = [
     ("nics/src/memory.rs", Ours("a port of tests")),
     ("stages/src/zone_limits.rs", Clients("FairRate")),
     ("stages/src/exceptions/mod.rs", Clients("FairRate")),
-    ("pipeline/src/miss_rings.rs", Clients("RingShares")),
+    ("pipeline/engine/src/miss_rings.rs", Clients("RingShares")),
     (
-        "pipeline/src/ring.rs",
+        "pipeline/engine/src/ring.rs",
         Ours("the ring itself; misses are shared in miss_rings.rs, others are packets in hand"),
     ),
     (
-        "pipeline/src/engine/rings.rs",
+        "pipeline/engine/src/engine/rings.rs",
         Ours(
             "packets in hand, as in queues of a NIC; misses have shares in miss_rings.rs, exceptions in exceptions/mod.rs",
         ),
     ),
-    ("pipeline/src/lending.rs", Ours("the next rules of operators, and the last ones")),
-    ("pipeline/src/observe/mod.rs", Ours("a slot for each observer that operators may have")),
-    ("pipeline/src/probe.rs", Ours("health checks; no client can send to their port")),
+    ("pipeline/engine/src/lending.rs", Ours("the next rules of operators, and the last ones")),
+    (
+        "pipeline/engine/src/observe/mod.rs",
+        Ours("a slot for each observer that operators may have"),
+    ),
+    ("pipeline/engine/src/probe.rs", Ours("health checks; no client can send to their port")),
     (
         "pipeline/src/hitters/mod.rs",
         Ours(
@@ -69,11 +72,11 @@ const FILES: [(&str, Of); 34] = [
     ("pipeline/src/admission.rs", Clients("ShareTable")),
     ("pipeline/src/service.rs", Clients("Gate")),
     ("pipeline/src/runtime/journal.rs", Ours("changes of operators")),
-    ("pipeline/src/slowpath/channels.rs", Ours("jobs on the cache")),
-    ("pipeline/src/slowpath/encrypted/dot.rs", Ours("queries that have a piece of a quota")),
-    ("pipeline/src/slowpath/encrypted/mod.rs", Ours("queries that have a piece of a quota")),
+    ("pipeline/engine/src/slowpath/channels.rs", Ours("jobs on the cache")),
+    ("pipeline/engine/src/slowpath/encrypted/dot.rs", Ours("queries that have a piece of a quota")),
+    ("pipeline/engine/src/slowpath/encrypted/mod.rs", Ours("queries that have a piece of a quota")),
     (
-        "pipeline/src/slowpath/validation/mod.rs",
+        "pipeline/engine/src/slowpath/validation/mod.rs",
         Ours("validations that have a place by prefix and zone"),
     ),
     ("pipeline/src/control/metrics/server.rs", Ours("requests of connections that have places")),
@@ -219,7 +222,7 @@ fn calls(code: &str, maker: &str) -> bool {
 /// Whether a file is code of the program.
 fn is_ours(name: &str) -> bool {
     let roots = ["config/src/", "nics/src/", "stages/src/", "pipeline/src/"];
-    let parts = ["resolver", "streams", "validator", "control"];
+    let parts = ["resolver", "streams", "validator", "control", "engine"];
     let is_part = |part: &&str| name.starts_with(&format!("pipeline/{part}/src/"));
     let is_test =
         ["/tests", "testing.rs", "stub.rs", "fixture.rs"].iter().any(|part| name.contains(part));

@@ -9,12 +9,12 @@ use std::time::Duration;
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Prefix, wire_name};
 use pmdns_control::trace::PacketSearch;
+use pmdns_engine::observe::{Departure, Sent};
 use pmdns_nics::Frame;
 use pmdns_stages::wire::name::{equal, suffixes};
 use pmdns_stages::{Exception, Reason, StageName, Step};
 
 use super::headers::Headers;
-use crate::observe::{Departure, Sent};
 
 /// The words of a request, checked as far as they can be without the instance's ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use pmdns_control::{Refusal, Reply};
+use pmdns_engine::clock::Clock;
+use pmdns_engine::engine::Gauges;
+use pmdns_engine::observe::{MAX_OBSERVERS, ObserverLender};
+use pmdns_engine::rule_names::RuleNames;
+use pmdns_engine::snapshot::CacheJobs;
+use pmdns_engine::threads::nap;
 use pmdns_nics::pcap::{Direction, LinkType, NgWriter};
 use pmdns_stages::{StageName, Step, Tick};
 
@@ -15,14 +21,9 @@ use super::session::{Counted, Session};
 use super::sink::Sink;
 use super::stream::packet_of;
 use super::trace::Facts;
-use crate::clock::Clock;
 use crate::control::jobs::Jobs;
 use crate::control::socket::Client;
-use crate::engine::Gauges;
-use crate::observe::{MAX_OBSERVERS, ObserverLender};
-use crate::rule_names::RuleNames;
-use crate::snapshot::CacheJobs;
-use crate::threads::nap;
+use crate::runtime::SaidInUse;
 
 /// Captures and traces at a time. Other observers of a core keep their places.
 const MAX_JOBS: usize = 4;
@@ -38,6 +39,7 @@ pub struct Captures {
     lender: ObserverLender,
     clock: Clock,
     names: RuleNames,
+    said: SaidInUse,
     cache_jobs: CacheJobs,
     ports: Arc<[String]>,
     /// How many of the ports have wires.
@@ -60,12 +62,13 @@ impl Captures {
     pub fn new(
         lender: ObserverLender,
         gauges: &Gauges,
+        said: SaidInUse,
         cache_jobs: CacheJobs,
         ports: &[String],
         wires: usize,
     ) -> Self {
         let (clock, names, jobs) = (gauges.clock, gauges.names.clone(), Jobs::new(MAX_JOBS));
-        Self { lender, clock, names, cache_jobs, ports: ports.into(), wires, jobs }
+        Self { lender, clock, names, said, cache_jobs, ports: ports.into(), wires, jobs }
     }
 
     /// Writes the packets of this selection into the client's file.
@@ -96,7 +99,7 @@ impl Captures {
 
     /// What packets are told by, as it is now.
     pub(super) fn facts(&self) -> Facts<'_> {
-        let (cache, rules) = (self.cache_jobs.cache(), self.names.in_use());
+        let (cache, rules) = (self.cache_jobs.cache(), self.said.with_rules(&self.names));
         Facts { ports: &self.ports, clock: self.clock, cache, rules }
     }
 

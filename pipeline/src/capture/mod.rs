@@ -1,6 +1,6 @@
 //! `pmdns capture`: packets that pass a running instance, written as pcapng for others to read.
 //!
-//! On each data core a recorder observes ([`observe`](crate::observe)). It copies the packets that a filter lets pass into a
+//! On each data core a recorder observes ([`observe`](pmdns_engine::observe)). It copies the packets that a filter lets pass into a
 //! ring of bytes, and counts those for which there is no room. A thread of the [capture](job) takes them from all rings and
 //! writes them to a file that the client has opened.
 

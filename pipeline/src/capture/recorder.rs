@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pmdns_config::narrow::{low_u32, to_u8, to_u16};
+use pmdns_engine::observe::{Departure, Observer, Sent};
 use pmdns_stages::cache::Key;
 use pmdns_stages::policy::ListNumber;
 use pmdns_stages::{Answer, StageName, Step, Tick};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::filter::Filter;
-use crate::observe::{Departure, Observer, Sent};
 
 /// Bytes of a core's ring.
 const RING: usize = 1 << 20;

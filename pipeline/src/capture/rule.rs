@@ -11,7 +11,7 @@ use pmdns_stages::{Reason, StageName, Step};
 
 use super::recorder::{Answered, Record};
 use crate::lookup::{octets, rules};
-use crate::rule_names::RulesInUse;
+use crate::runtime::NamesInUse;
 
 /// How long lists may be read for one trace. A client of the API waits for 20 s.
 const SEARCH: Duration = Duration::from_secs(8);
@@ -26,14 +26,14 @@ pub(super) struct Asked<'p> {
 
 /// Finds rules in the lists in use.
 pub(super) struct Finder {
-    in_use: RulesInUse,
+    in_use: NamesInUse,
     /// What was found of a list (its place in a table of all), by name.
     known: HashMap<(usize, Box<[u8]>), RuleReport>,
     end: Instant,
 }
 
 impl Finder {
-    pub(super) fn new(in_use: RulesInUse) -> Self {
+    pub(super) fn new(in_use: NamesInUse) -> Self {
         Self { in_use, known: HashMap::new(), end: Instant::now() + SEARCH }
     }
 
@@ -44,7 +44,7 @@ impl Finder {
         let who = Who::in_view(view, 0);
         let client = octets(asked.client);
         let Self { in_use, known, end } = self;
-        let explained = in_use.rules.explain(name, qtype, &client, who);
+        let explained = in_use.made.rules.explain(name, qtype, &client, who);
         let is_of_rules = match record.answer {
             Answered::Truncated => matches!(explained.outcome, RuleOutcome::Truncated),
             Answered::Rcode(_) if record.list.is_none() => {

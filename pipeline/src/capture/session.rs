@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pmdns_engine::observe::{ObserverLender, TooManyObservers};
+use pmdns_engine::threads::nap;
+
 use super::filter::Filter;
 use super::recorder::{Counts, Reader, Record, recorder};
-use crate::observe::{ObserverLender, TooManyObservers};
-use crate::threads::nap;
 
 /// How long cores have to take their recorders, and to give them back. They do so within 10 ms, unless they sleep or are stuck.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::{readable, type_name};
 use pmdns_control::trace::{TraceReport, TracedPacket, TracedStep};
+use pmdns_engine::clock::Clock;
+use pmdns_engine::threads::nap;
 use pmdns_stages::cache::{Cache, Key};
 use pmdns_stages::{StageName, Step, Tick};
 
@@ -17,10 +19,8 @@ use super::job::Captures;
 use super::recorder::{Answered, Record};
 use super::rule::{Asked, Finder};
 use super::session::Session;
-use crate::clock::Clock;
 use crate::control::socket::Client;
-use crate::rule_names::RulesInUse;
-use crate::threads::nap;
+use crate::runtime::NamesInUse;
 
 /// Packets of one trace, without a number and at most.
 const DEFAULT_PACKETS: u64 = 10;
@@ -62,7 +62,7 @@ pub(super) struct Facts<'f> {
     pub(super) clock: Clock,
     pub(super) cache: &'f Cache,
     /// The rules in use, if there are any.
-    pub(super) rules: Option<RulesInUse>,
+    pub(super) rules: Option<NamesInUse>,
 }
 
 /// The mark of a packet on all cores.

@@ -20,12 +20,13 @@ use pmdns_config::{Config, FileError, Prefix, View, view_at};
 use pmdns_control::{Call, Refusal, Reply};
 use pmdns_stages::client_table::ClientTableWriter;
 
-use crate::control::socket::Client;
-use crate::journal::JournalError;
-use crate::threads::{join_within, pin};
 use book::{Book, Taken};
 pub use counters::{ClientCounters, ClientSnapshot};
 use keeper::{Keeper, Kept};
+use pmdns_engine::threads::{join_within, pin};
+
+use crate::control::socket::Client;
+use crate::journal::JournalError;
 
 /// Calls that wait for the thread.
 const MAX_WAITING: usize = 64;

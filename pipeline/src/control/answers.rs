@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use pmdns_engine::answers::Answers;
 use pmdns_stages::policy::ListNumber;
 use serde::{Deserialize, Serialize};
 
 use super::named::Named;
-use crate::answers::Answers;
 
 /// Answers over all data cores, each counted once in each table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,13 +6,13 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 
 use pmdns_control::{Refusal, Reply};
+use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 
 use super::cache_list::show;
 use super::jobs::Jobs;
 use super::request::CacheJob;
 use super::socket::Client;
 use crate::capture::Sink;
-use crate::snapshot::{CacheJobs, SnapshotError};
 
 /// The most jobs at a time. They wait for each other anyway.
 const MAX_JOBS: usize = 4;

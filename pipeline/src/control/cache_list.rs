@@ -3,12 +3,12 @@
 use domain::base::iana::Rcode;
 use pmdns_config::{readable, type_name};
 use pmdns_control::cache::{CachePage, CachedAnswer};
+use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::wire::name::suffixes;
 
 use super::request::CacheList;
 use crate::lookup::records;
-use crate::snapshot::{CacheJobs, SnapshotError};
 
 /// Bytes of records that are shown at most.
 const MAX_BYTES: usize = 8 << 20;

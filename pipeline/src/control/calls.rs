@@ -11,16 +11,16 @@ use pmdns_control::answers::{
     ViewAnswer, Views,
 };
 use pmdns_control::{Call, Refusal, Reply};
+use pmdns_engine::engine::Gauges;
+use pmdns_engine::rule_names::RuleNames;
 use serde_json::{Map, Value};
 
 use super::reload::Reloader;
 use super::socket::Client;
 use crate::clients::Clients;
-use crate::engine::Gauges;
 use crate::hitters::{self, HeavyHitters};
 use crate::lists::{FetchState, Lists as FetchedLists};
 use crate::overlay::Overlay;
-use crate::rule_names::RuleNames;
 use crate::runtime::Runtime;
 use crate::zone_limits::ZoneLimiter;
 
@@ -216,8 +216,9 @@ fn difference(reloader: &Reloader) -> Difference {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::testing::{Rig, config};
+
     use super::*;
-    use crate::testing::{Rig, config};
 
     #[test]
     fn lists_tell_what_was_read_of_them() {

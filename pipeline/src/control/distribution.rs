@@ -1,12 +1,11 @@
 //! The distributions in a report: latencies by class, occupancy of rings.
 
+use pmdns_engine::engine::RingEnds;
+use pmdns_engine::histogram::Histogram;
+use pmdns_engine::latency::{Class, Latencies};
+use pmdns_engine::occupancy::{Occupancy, RingGauge};
+use pmdns_engine::topology::Topology;
 use serde::{Deserialize, Serialize};
-
-use crate::engine::RingEnds;
-use crate::histogram::Histogram;
-use crate::latency::{Class, Latencies};
-use crate::occupancy::{Occupancy, RingGauge};
-use crate::topology::Topology;
 
 /// From arrival to TX queue, by what answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,9 @@
 //! Two reports of an instance that never ran, for tests: one second after its start, and two seconds later.
 
+use pmdns_engine::exceptions::TapSnapshot;
+use pmdns_engine::histogram::Histogram;
+use pmdns_engine::occupancy::Occupancy;
+use pmdns_engine::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use pmdns_stages::next_hop::HopCounts;
 use pmdns_streams::counters::{StreamReport, StreamSnapshot};
 
@@ -14,16 +18,12 @@ use super::report::{
 };
 use crate::admission::ConnectionReport;
 use crate::clients::ClientSnapshot;
-use crate::exceptions::TapSnapshot;
 use crate::health::{State, Verdict};
-use crate::histogram::Histogram;
 use crate::hitters::HitterReport;
 use crate::lists::FetchReport;
-use crate::occupancy::Occupancy;
 use crate::privileges::PrivilegeReport;
 use crate::query_log::LogReport;
 use crate::sinks::SinkReport;
-use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneReport;
 
 /// Ticks of its clock in a second.

@@ -21,4 +21,3 @@ pub mod report;
 pub mod request;
 pub mod socket;
 pub mod top;
-mod totals;

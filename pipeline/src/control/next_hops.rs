@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use pmdns_engine::ports::mac_text;
 use pmdns_stages::next_hop::{HopReport, HopState, HopTable};
 use serde::{Deserialize, Serialize};
 
 use super::named::{Named, by_name};
-use crate::ports::mac_text;
 
 /// A next hop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,12 +1,12 @@
 //! Prints a report for people.
 
 use pmdns_config::Config;
+use pmdns_engine::slowpath::UpstreamSnapshot;
 use serde_json::Value;
 
 use super::rates::Rates;
 use super::report::Report;
 use super::top::percent;
-use crate::slowpath::UpstreamSnapshot;
 
 /// Prints a summary of an instance's life, in a few lines.
 pub fn summary(report: &Report, out: &mut impl std::io::Write) -> std::io::Result<()> {

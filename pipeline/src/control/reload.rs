@@ -19,17 +19,18 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
+use news::News;
+use pmdns_engine::rules::{BuildError, RulesPublisher};
+use reading::{Fresh, Read, Source, read, restart_for};
+pub use reading::{Written, describe};
+
 use super::metrics::server::MetricsListener;
 use super::socket::Client;
 use crate::clients::ClientFiles;
 use crate::connecting::may_ask;
 use crate::lists;
 use crate::overlay::{Change, Changed, Overlay};
-use crate::rules::{BuildError, RulesPublisher};
 use crate::runtime::Runtime;
-use news::News;
-use reading::{Fresh, Read, Source, read, restart_for};
-pub use reading::{Written, describe};
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
@@ -264,7 +265,7 @@ impl Reloader {
         }
         if !self.publisher.collect() {
             self.publisher.lend_runtime(runtime.names(&self.latest, self.publisher.seed()));
-            self.publisher.names().set_said(runtime.said());
+            runtime.note_lent();
             self.lent_version = runtime.version();
         }
     }

@@ -4,6 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pmdns_config::StageName;
+use pmdns_engine::answers::Answers;
+use pmdns_engine::counters::{Counters, Flow, Handling, Link};
+use pmdns_engine::engine::Gauges;
+use pmdns_engine::exceptions::TapSnapshot;
+use pmdns_engine::latency::Latencies;
+use pmdns_engine::ports::PortWatch;
+use pmdns_engine::probe;
+use pmdns_engine::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+use pmdns_engine::station::Meter;
+use pmdns_engine::topology::{Topology, WorkerPlan};
 use pmdns_nics::Nic;
 use pmdns_stages::Step;
 use pmdns_streams::counters::StreamReport;
@@ -15,26 +25,16 @@ pub use super::named::Named;
 use super::named::by_name;
 use super::next_hops::NextHopReport;
 use super::process::ProcessReport;
-pub use super::totals::Totals;
 use crate::admission::ConnectionReport;
-use crate::answers::Answers;
 use crate::clients::ClientSnapshot;
-use crate::counters::{Counters, Flow, Handling, Link};
-use crate::engine::Gauges;
-use crate::exceptions::TapSnapshot;
 use crate::health::{State, Verdict};
 use crate::hitters::HitterReport;
-use crate::latency::Latencies;
 use crate::lists::FetchReport;
-use crate::ports::PortWatch;
 use crate::privileges::PrivilegeReport;
-use crate::probe;
 use crate::query_log::LogReport;
 use crate::sinks::SinkReport;
-use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
-use crate::station::Meter;
-use crate::topology::{Topology, WorkerPlan};
 use crate::transfer::ZoneReport;
+pub use pmdns_engine::totals::Totals;
 
 /// The driver's work before the first stage and after the last one, reported like stations.
 const RECEIVE: &str = "receive";
@@ -147,7 +147,7 @@ pub struct TapReport {
 pub struct WorkerReport {
     /// Its CPU.
     pub core: usize,
-    /// Its counters, by the names of [`Tally`](crate::counters::Tally).
+    /// Its counters, by the names of [`Tally`](pmdns_engine::counters::Tally).
     #[serde(flatten)]
     pub counters: Named,
     /// Its queues and rings.
@@ -393,7 +393,7 @@ impl WorkerReport {
         shed.into_iter().chain(refused).sum()
     }
 
-    /// A counter of [`Tally`](crate::counters::Tally), or 0.
+    /// A counter of [`Tally`](pmdns_engine::counters::Tally), or 0.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }

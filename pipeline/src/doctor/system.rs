@@ -1,8 +1,9 @@
 //! Checks of the kernel, the clock and the limits of the process.
 
+use pmdns_engine::slowpath::descriptor_limit;
+
 use super::facts::Facts;
 use super::finding::Finding;
-use crate::slowpath::descriptor_limit;
 
 /// The oldest kernel that DPDK 22.11 supports (its system requirements).
 const OLDEST: (u32, u32) = (4, 14);

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use pmdns_config::InterfaceAddress;
+use pmdns_engine::testing::config;
 
 use super::*;
-use crate::testing::config;
 
 const DRIVERS: &str = "usr/lib/dpdk/pmds";
 const NIC: &str = "sys/bus/pci/devices/0000:01:00.0";

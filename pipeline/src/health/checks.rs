@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Anycast, Config, wire_name};
+use pmdns_engine::engine::Gauges;
+use pmdns_engine::ports::PortNews;
+use pmdns_engine::probe::Prober;
+use pmdns_engine::topology::Topology;
 
 use super::rings::StuckRings;
 use super::{CoreHealth, GroupHealth, Health, PortHealth, State, Verdict};
 use crate::control::distribution::RingReport;
-use crate::engine::Gauges;
-use crate::ports::PortNews;
-use crate::probe::Prober;
-use crate::topology::Topology;
 
 /// Who waits for the result of a check.
 pub type Asker = Box<dyn FnOnce(&Health)>;

@@ -1,6 +1,6 @@
 //! Rings that are full and that nobody empties.
 
-use crate::engine::{RingEnds, RingGauges};
+use pmdns_engine::engine::{RingEnds, RingGauges};
 
 /// The counts of the rings at the last check.
 pub(super) struct StuckRings {
@@ -44,8 +44,9 @@ fn is_needed(ends: RingEnds) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use pmdns_engine::occupancy::{Occupancy, RingGauge};
+
     use super::*;
-    use crate::occupancy::{Occupancy, RingGauge};
 
     #[test]
     fn a_ring_that_refuses_and_is_not_emptied_is_stuck() {

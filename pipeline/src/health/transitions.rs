@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use pmdns_engine::engine::Gauges;
+use pmdns_engine::line_budget::LineBudget;
+
 use super::GroupHealth;
-use crate::engine::Gauges;
-use crate::log::budget::LineBudget;
 
 /// How often the states are looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -95,7 +96,7 @@ fn text(kind: Kind, name: &str, answers: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::budget::PERIOD;
+    use pmdns_engine::line_budget::PERIOD;
 
     fn upstream(answers: bool) -> Vec<((Kind, String), bool)> {
         vec![((Kind::Upstream, "192.0.2.1:53".to_owned()), answers)]

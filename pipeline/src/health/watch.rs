@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Anycast, Config};
+use pmdns_engine::exceptions::interface::{self, TapError};
+use pmdns_engine::threads::nap;
 use pmdns_nics::Tap;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::hysteresis::Hysteresis;
 use super::{Health, State};
 use crate::control::socket::{self, SocketError};
-use crate::exceptions::interface::{self, TapError};
 use crate::supervisor::Supervisor;
-use crate::threads::nap;
 
 /// How long the instance may take to answer beyond its own patience with data cores.
 const EXTRA_PATIENCE: Duration = Duration::from_millis(100);

@@ -23,22 +23,22 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_control::{Call, LimitOrder, Refusal, Reply};
+use pmdns_engine::clock::Clock;
+use pmdns_engine::engine::random_seed;
+use pmdns_engine::observe::{ObserverLender, TooManyObservers};
+use pmdns_engine::ring::{RingReceiver, ring};
+use pmdns_engine::rule_names::RuleNames;
+use pmdns_engine::threads::{join_within, nap, pin};
 
 use self::counters::HitterCounters;
 pub use self::counters::{HitterReport, HitterSnapshot};
 use self::floods::News;
 use self::recorder::Recorder;
 use self::tables::Tables;
-use crate::clock::Clock;
-use crate::engine::random_seed;
-use crate::observe::{ObserverLender, TooManyObservers};
 use crate::query_log::collector::Core;
 use crate::query_log::entry::readable;
 use crate::query_log::record::{Cell, records};
 use crate::query_log::recorder::Sample;
-use crate::ring::{RingReceiver, ring};
-use crate::rule_names::RuleNames;
-use crate::threads::{join_within, nap, pin};
 use crate::zone_limits::ZoneLimiter;
 
 /// Slots of a core's ring: 1 MiB. A record has two or three.

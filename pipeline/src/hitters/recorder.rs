@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pmdns_engine::observe::{Observer, Sent};
+use pmdns_engine::ring::RingSender;
 use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Batch, Step, Tick};
 
 use super::counters::HitterCounters;
-use crate::observe::{Observer, Sent};
 use crate::query_log::record::{Cell, Facts, Source, push};
 use crate::query_log::recorder::{Sample, source_of};
-use crate::ring::RingSender;
 
 /// The observer on one core.
 pub(super) struct Recorder {

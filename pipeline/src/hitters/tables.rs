@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use pmdns_config::Config;
 use pmdns_control::hitters::{FloodRow, Floods as FloodList, HitterRow, Hitters};
 use pmdns_control::{Hitter, HittersQuery};
+use pmdns_engine::rule_names::RuleNames;
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{Rcode, header};
 use pmdns_stages::wire::name::Seed;
@@ -15,7 +16,6 @@ use super::zone::ZoneCut;
 use crate::query_log::clients::Mask;
 use crate::query_log::entry::{question, readable};
 use crate::query_log::record::{Head, Record, Source};
-use crate::rule_names::RuleNames;
 
 /// Everything that is counted.
 pub(super) struct Tables {
@@ -172,9 +172,10 @@ fn rcode(message: &[u8]) -> Rcode {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::rule_names::ListNames;
+    use pmdns_engine::testing::config;
+
     use super::*;
-    use crate::rule_names::ListNames;
-    use crate::testing::config;
 
     #[test]
     fn forward_zones_of_a_reload_are_cut_from_the_next_second_on() {

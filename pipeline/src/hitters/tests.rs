@@ -1,6 +1,8 @@
 //! Tests of heavy hitters on a whole line: what is counted of packets that pass, and what a limit does.
 
 use pmdns_control::{Hitter, HittersQuery, Window};
+use pmdns_engine::testing::{Rig, config};
+use pmdns_engine::zone_limits::LimitsLender;
 use pmdns_nics::Burst;
 use pmdns_resolver::{Answered, Origin};
 use pmdns_stages::miss::Miss;
@@ -9,8 +11,6 @@ use pmdns_stages::testing::query;
 use pmdns_stages::wire::name::Seed;
 
 use super::*;
-use crate::testing::{Rig, config};
-use crate::zone_limits::LimitsLender;
 
 const RULES: &str = "[block]\nnames = [\"blocked.example\"]\n[hitters]\nenabled = true\nsample = 1\nipv4_prefix = 24\n\
     flood_names = 20\n";

@@ -3,9 +3,8 @@
 //! Two labels would be `co.uk` for half of Britain, and a limit on it would hit all of them. The list is part of the program.
 //! Reverse zones are cut where networks are delegated: the list would give a /8.
 
+use pmdns_engine::rule_names::ZoneNames;
 use pmdns_stages::wire::name::suffixes;
-
-use crate::rule_names::ZoneNames;
 
 /// The most labels of a name that the list is asked about. Its rules have five at most.
 const LABELS: usize = 8;
@@ -65,10 +64,10 @@ fn registered(name: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use pmdns_config::narrow::to_u8;
+    use pmdns_engine::rule_names::forward_zones;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rule_names::forward_zones;
 
     fn wire(text: &str) -> Box<[u8]> {
         pmdns_config::wire_name(text).unwrap()
@@ -80,7 +79,7 @@ mod tests {
              [[forward]]\nzone = \"lab.corp.example\"\ngroup = \"inner\"\n\
              [[forward]]\nzone = \"lan\"\ngroup = \"inner\"\n\
              [[forward]]\nzone = \"1.1.1.10.in-addr.arpa\"\ngroup = \"inner\"\n";
-        let cut = ZoneCut::new(forward_zones(&crate::testing::config(more)));
+        let cut = ZoneCut::new(forward_zones(&pmdns_engine::testing::config(more)));
         for (name, zone) in [
             ("x1.www.example.com", "example.com"),
             ("example.com", "example.com"),

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pmdns_config::files::open_regular;
 use pmdns_config::{ListFormat, Server};
+use pmdns_engine::clock::jittered;
 use pmdns_nics::counters::count;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use super::counters::ListCounters;
 use super::fetch::{FetchError, Fetched, Source, Version, fetch};
 use super::keep::{check, keep, names_in};
 use super::schedule::pause;
-use crate::clock::jittered;
 
 /// How often a list is fetched if its table does not say.
 pub(super) const INTERVAL: Duration = Duration::from_secs(86_400);

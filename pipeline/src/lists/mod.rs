@@ -34,15 +34,16 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::control::socket::Client;
-use crate::roots;
-use crate::threads::{join_within, pin};
 pub use additions::Additions;
 pub use counters::{ListCounters, ListSnapshot};
 use fetch::Source;
 pub(crate) use keep::clear;
 use list::{Followed, List};
+use pmdns_engine::roots;
+use pmdns_engine::threads::{join_within, pin};
 pub(crate) use reach::Reach;
+
+use crate::control::socket::Client;
 
 /// The most requests that may wait for the thread.
 const MAX_REQUESTS: usize = 16;
@@ -305,9 +306,10 @@ fn room_for(lists: &[List], index: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::testing::config;
+
     use super::list::LastError;
     use super::*;
-    use crate::testing::config;
 
     /// A list of this URL, whose file has just been written.
     fn followed(file: &std::path::Path, url: &str, names: u64) -> Followed {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::back_off;
+use pmdns_engine::clock::back_off;
 
 /// The pause after the first failure, which doubles with each further one, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);

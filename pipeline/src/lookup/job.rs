@@ -6,6 +6,8 @@ use std::sync::Arc;
 use domain::base::iana::Rcode as RcodeName;
 use pmdns_config::{Access, Config, readable, type_name, view_name};
 use pmdns_control::{Refusal, Reply};
+use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
+use pmdns_engine::upstreams::UpstreamsInUse;
 use pmdns_resolver::Outlook;
 use pmdns_stages::acl::Acl;
 use pmdns_stages::cache::{Entry, Head, Key};
@@ -20,9 +22,7 @@ use super::{
 };
 use crate::control::jobs::Jobs;
 use crate::control::socket::Client;
-use crate::rule_names::RulesInUse;
-use crate::snapshot::{CacheJobs, SnapshotError};
-use crate::upstreams::UpstreamsInUse;
+use crate::runtime::NamesInUse;
 
 /// Lookups at a time. Each may read block lists.
 const MAX_LOOKUPS: usize = 4;
@@ -52,7 +52,7 @@ impl Lookups {
     }
 
     /// Carries out a lookup under the rules in use, and sends the client its result as JSON.
-    pub fn run(&self, lookup: Lookup, in_use: RulesInUse, client: Client) {
+    pub fn run(&self, lookup: Lookup, in_use: NamesInUse, client: Client) {
         let own = self.clone();
         self.jobs.start("lookup", client, move |_| match own.look_up(&lookup, &in_use) {
             Ok(report) => Reply::of(&report),
@@ -61,8 +61,8 @@ impl Lookups {
     }
 
     /// The answer that a client would get, and why. Waits for a thread of the slow path, and may read block lists.
-    fn look_up(&self, lookup: &Lookup, in_use: &RulesInUse) -> Result<LookupReport, SnapshotError> {
-        let (config, ruleset) = (in_use.config(), &in_use.rules);
+    fn look_up(&self, lookup: &Lookup, in_use: &NamesInUse) -> Result<LookupReport, SnapshotError> {
+        let (config, ruleset) = (in_use.made.config(), &in_use.made.rules);
         let address = octets(lookup.client);
         let (access, who) = match lookup.client {
             Some(_) => {

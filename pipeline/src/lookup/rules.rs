@@ -8,7 +8,7 @@ use pmdns_stages::policy::{Explained, ListNumber, RuleOutcome, RuleSource};
 use pmdns_stages::wire::name::suffixes;
 
 use super::RuleReport;
-use crate::rule_names::RulesInUse;
+use crate::runtime::NamesInUse;
 
 /// The file of a list has no rule that could have decided.
 const CHANGED: &str = "the list has changed since it was read; reload";
@@ -16,7 +16,7 @@ const CHANGED: &str = "the list has changed since it was read; reload";
 /// The rule about a name that decides or lets a query pass, as far as the configuration and its files tell. `None`: there is none,
 /// or local records of the configuration decide.
 pub(crate) fn rule(
-    in_use: &RulesInUse,
+    in_use: &NamesInUse,
     explained: &Explained<'_>,
     (name, qtype, view): (&[u8], u16, u8),
 ) -> Option<RuleReport> {
@@ -35,12 +35,12 @@ pub(crate) fn rule(
 
 /// The rule of a list about a name; `of_client`: it is about the client.
 pub(crate) fn rule_of(
-    in_use: &RulesInUse,
+    in_use: &NamesInUse,
     list: ListNumber,
     of_client: bool,
     (name, view): (&[u8], u8),
 ) -> RuleReport {
-    let config = in_use.config();
+    let config = in_use.made.config();
     let found = match list {
         ListNumber::Runtime => return entry(in_use, name, view),
         ListNumber::Block => {
@@ -70,20 +70,20 @@ pub(crate) fn rule_of(
         },
         ListNumber::Canary | ListNumber::Redirect(_) => return note(in_use, list, None),
     };
-    match (found, in_use.lists.name(list)) {
+    match (found, in_use.made.lists.name(list)) {
         (Some(found), Some(file)) => report(file, &found),
         _ => note(in_use, list, Some(CHANGED)),
     }
 }
 
 /// A list without the rule.
-pub(crate) fn note(in_use: &RulesInUse, list: ListNumber, text: Option<&str>) -> RuleReport {
-    let (file, note) = (in_use.lists.name(list), text.map(str::to_owned));
+pub(crate) fn note(in_use: &NamesInUse, list: ListNumber, text: Option<&str>) -> RuleReport {
+    let (file, note) = (in_use.made.lists.name(list), text.map(str::to_owned));
     RuleReport { file, note, ..RuleReport::default() }
 }
 
 /// The record of run time that answers.
-fn record(in_use: &RulesInUse, name: &[u8], qtype: u16) -> RuleReport {
+fn record(in_use: &NamesInUse, name: &[u8], qtype: u16) -> RuleReport {
     let record = in_use.said.record_of(name, qtype);
     // The PTR record of an address: nobody has added it.
     let note = record.map_or_else(
@@ -95,8 +95,8 @@ fn record(in_use: &RulesInUse, name: &[u8], qtype: u16) -> RuleReport {
 }
 
 /// The entry that blocks or allows a name at run time.
-fn entry(in_use: &RulesInUse, name: &[u8], view: u8) -> RuleReport {
-    let Some(entry) = in_use.said.entry_about(name, view, in_use.config()) else {
+fn entry(in_use: &NamesInUse, name: &[u8], view: u8) -> RuleReport {
+    let Some(entry) = in_use.said.entry_about(name, view, in_use.made.config()) else {
         return note(in_use, ListNumber::Runtime, Some("it was removed meanwhile"));
     };
     let below = match entry.entry.scope {
@@ -136,29 +136,30 @@ mod tests {
 
     use pmdns_config::{Config, wire_name};
     use pmdns_control::{Call, EntryKind, EntryRequest, RecordRequest};
+    use pmdns_engine::rule_names::{ListNames, RulesInUse};
+    use pmdns_engine::testing::config;
     use pmdns_stages::policy::Ruleset;
     use pmdns_stages::wire::layout::Who;
     use pmdns_stages::wire::name::Seed;
 
     use super::*;
-    use crate::rule_names::ListNames;
     use crate::runtime::Table;
-    use crate::testing::config;
 
-    fn in_use(config: &Config, calls: &[Call]) -> RulesInUse {
+    fn in_use(config: &Config, calls: &[Call]) -> NamesInUse {
         let seed = Seed::new([7; 16]);
         let (rules, digest) = Ruleset::load(config, seed, 1).unwrap();
         let said = Table::after(calls, config, ("user 0", 951_827_696));
         let rules = rules.with_runtime(2, said.names(config, seed).unwrap().map(Arc::new));
         let lists = ListNames::of(config).read(&digest);
-        RulesInUse { rules: Arc::new(rules), lists, said: Arc::new(said) }
+        let made = RulesInUse { rules: Arc::new(rules), lists };
+        NamesInUse { made, said: Arc::new(said) }
     }
 
     /// The rule about an A query for a name in a view, as people read it.
-    fn told(in_use: &RulesInUse, name: &str, view: u8) -> String {
+    fn told(in_use: &NamesInUse, name: &str, view: u8) -> String {
         let name = wire_name(name).unwrap();
         let who = Who::in_view(view, 0);
-        let explained = in_use.rules.explain(&name, 1, &[192, 0, 2, 1], who);
+        let explained = in_use.made.rules.explain(&name, 1, &[192, 0, 2, 1], who);
         let rule = rule(in_use, &explained, (&name, 1, view));
         rule.map(|rule| rule.to_string()).unwrap_or_default()
     }

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use pmdns_config::files::{folder_of, open_regular};
 use pmdns_config::{Config, NamedPath, PathUse};
+use pmdns_engine::roots;
+use pmdns_engine::slowpath::{Trust, TrustError};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::facts::{Lack, Machine};
 use crate::control::socket::has_group;
 use crate::query_log;
-use crate::roots;
 use crate::sinks::is_passing;
-use crate::slowpath::{Trust, TrustError};
 
 /// Files that are written to their end, so that links are not followed.
 const APPENDED: [&str; 2] = ["query_log.json", "query_log.sqlite"];

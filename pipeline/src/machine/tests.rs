@@ -4,9 +4,10 @@ mod broken;
 
 use std::fs;
 
+use pmdns_engine::testing::config;
+
 use super::facts::total_memory;
 use super::*;
-use crate::testing::config;
 
 /// A machine of two CPUs and 1 GiB, with no interface but `lo`.
 fn machine(name: &str) -> Machine {
@@ -118,4 +119,16 @@ fn d10_an_interface_that_is_not_there_is_found() {
         assert!(found.iter().all(|(text, fatal)| text.ends_with(told) && *fatal), "{found:?}");
     }
     fs::remove_dir_all(machine.root).unwrap();
+}
+
+#[test]
+fn trap_23_the_cpu_set_of_the_process_is_what_counts() {
+    let all = Machine::this().cores;
+    let last = *all.last().expect("we run on some CPU");
+    // A thread of its own: CPU sets are a thread's.
+    let narrowed = std::thread::spawn(move || {
+        assert!(core_affinity::set_for_current(core_affinity::CoreId { id: last }));
+        Machine::this().cores
+    });
+    assert_eq!(narrowed.join().expect("no panic"), [last], "whatever /sys says of the machine");
 }

@@ -124,9 +124,10 @@ fn is_called(file: &Path, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::testing::config;
+
     use super::*;
     use crate::overlay::Change;
-    use crate::testing::config;
 
     const URL: &str = "https://lists.example/ads.txt";
 

@@ -175,10 +175,11 @@ fn is_same(one: &UpstreamAddress, other: &UpstreamAddress) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_config::Group;
+    use pmdns_engine::testing::config;
+
     use super::*;
     use crate::overlay::{Change, MAX_CHANGES};
-    use crate::testing::config;
-    use pmdns_config::Group;
 
     const A: &str = "192.0.2.1:53";
     const B: &str = "192.0.2.2:53";

@@ -82,8 +82,9 @@ pub(super) fn names(set: u64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::testing::config;
+
     use super::*;
-    use crate::testing::config;
 
     #[test]
     fn sets_have_names() {

@@ -95,8 +95,9 @@ fn add(paths: &mut Vec<PathBuf>, path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::testing::config;
+
     use super::*;
-    use crate::testing::config;
 
     #[test]
     fn what_the_configuration_names_is_a_place() {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pmdns_engine::clock::Clock;
 use pmdns_stages::Tick;
 
 use super::record::{self, CELL, Record};
-use crate::clock::Clock;
 
 /// Records that were collected together. All sinks read the same ones.
 #[derive(Debug)]

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use pmdns_engine::clock::Clock;
+use pmdns_engine::ring::RingReceiver;
+use pmdns_engine::threads::nap;
 
 use super::batch::Batch;
 use super::counters::LogCounters;
 use super::record::{CELL, Cell, cells_of};
 use super::sink::Tap;
-use crate::clock::Clock;
-use crate::ring::RingReceiver;
-use crate::threads::nap;
 
 /// Cells that are taken from a ring at a time.
 const AT_ONCE: usize = 64;

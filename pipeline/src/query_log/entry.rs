@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use domain::base::Name;
 use domain::base::iana::{Rcode, Rtype};
 pub use pmdns_control::query_log::LogEntry;
+use pmdns_engine::rule_names::RuleNames;
+use pmdns_engine::upstreams::UpstreamsInUse;
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{HEADER_LEN, header};
 use pmdns_stages::wire::name::length;
@@ -12,8 +14,6 @@ use pmdns_stages::wire::name::length;
 use super::batch::Batch;
 use super::clients::{ClientName, Clients};
 use super::record::{Head, Record, Source};
-use crate::rule_names::RuleNames;
-use crate::upstreams::UpstreamsInUse;
 
 /// Makes entries of records.
 #[derive(Clone, Debug)]

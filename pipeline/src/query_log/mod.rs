@@ -30,6 +30,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pmdns_config::{Config, Problem};
+use pmdns_engine::clock::Clock;
+use pmdns_engine::engine::random_seed;
+use pmdns_engine::observe::{ObserverLender, TooManyObservers};
+use pmdns_engine::ring::{RingReceiver, ring};
+use pmdns_engine::rule_names::RuleNames;
+use pmdns_engine::threads::{join_within, pin};
+use pmdns_engine::upstreams::UpstreamsInUse;
 
 use self::clients::Clients;
 use self::collector::Collector;
@@ -46,13 +53,6 @@ use self::sqlite::Database;
 pub use self::sqlite::OpenError;
 pub(crate) use self::sqlite::is_database;
 pub use self::sqlite::search::{SearchError, search};
-use crate::clock::Clock;
-use crate::engine::random_seed;
-use crate::observe::{ObserverLender, TooManyObservers};
-use crate::ring::{RingReceiver, ring};
-use crate::rule_names::RuleNames;
-use crate::threads::{join_within, pin};
-use crate::upstreams::UpstreamsInUse;
 pub use pmdns_control::query_log::LogSearch;
 
 /// Batches that wait for one sink.

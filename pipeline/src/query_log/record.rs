@@ -10,13 +10,12 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pmdns_config::narrow::{to_u8, to_u16};
+use pmdns_engine::asked::Asked;
+use pmdns_engine::ring::RingSender;
 use pmdns_stages::Tick;
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::ip::{udp, v4, v6};
 use pmdns_stages::wire::layout::{Flags, Layout};
-
-use crate::asked::Asked;
-use crate::ring::RingSender;
 
 /// Bytes of a cell.
 pub(crate) const CELL: usize = 64;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pmdns_engine::observe::{Observer, Sent};
+use pmdns_engine::ring::RingSender;
 use pmdns_resolver::Origin;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::layout::Layout;
@@ -9,8 +11,6 @@ use pmdns_stages::{Answer, Batch, Packet, Reason, Step, Tick};
 
 use super::counters::LogCounters;
 use super::record::{Cell, Facts, Source, push};
-use crate::observe::{Observer, Sent};
-use crate::ring::RingSender;
 
 /// The log's observer on one core.
 pub(super) struct Recorder {

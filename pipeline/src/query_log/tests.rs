@@ -6,13 +6,13 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use pmdns_config::DnstapReader;
+use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
 use pmdns_resolver::{Answered, Origin};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::testing::query;
 
 use super::*;
-use crate::testing::{Rig, config};
 
 /// A folder of its own, removed with all that is in it.
 struct Folder(PathBuf);

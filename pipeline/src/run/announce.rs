@@ -3,13 +3,13 @@
 use std::net::IpAddr;
 
 use pmdns_config::{ByteSize, Config};
+use pmdns_engine::engine::Engine;
+use pmdns_engine::ports::mac_text;
+use pmdns_engine::topology::Topology;
 use pmdns_nics::Nic;
 use pmdns_nics::hugepage::ArenaReport;
 
 use crate::control::reload::describe;
-use crate::engine::Engine;
-use crate::ports::mac_text;
-use crate::topology::Topology;
 
 /// Logs the plan, and what the machine gave.
 pub(super) fn announce(

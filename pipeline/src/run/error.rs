@@ -2,19 +2,19 @@
 
 use std::io;
 
+use pmdns_engine::engine::EngineError;
+use pmdns_engine::exceptions::interface::TapError;
+use pmdns_engine::topology::TopologyError;
 use pmdns_nics::dpdk;
 
 use crate::clients::ClientsError;
 use crate::control::api::ApiError;
 use crate::control::metrics::server::MetricsError;
 use crate::control::socket::SocketError;
-use crate::engine::EngineError;
-use crate::exceptions::interface::TapError;
 use crate::hitters::HittersError;
 use crate::journal::JournalError;
 use crate::query_log::QueryLogError;
 use crate::streams::StreamsError;
-use crate::topology::TopologyError;
 use crate::transfer::TransferError;
 
 /// Why serving could not start or did not end well.

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
+use pmdns_engine::engine::{EngineError, Running};
+use pmdns_engine::snapshot::CacheJobs;
+use pmdns_engine::threads::nap;
 
 use super::announce::announce;
 use super::error::RunError;
@@ -15,12 +18,10 @@ use crate::control::metrics::server::{MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, Written};
 use crate::control::report::Report;
 use crate::control::socket::{ControlServer, ControlSocket};
-use crate::engine::{EngineError, Running};
 use crate::log;
-use crate::snapshot::{CacheJobs, Keeper};
+use crate::snapshot::Keeper;
 use crate::streams::OpenStreams;
 use crate::supervisor::{Supervisor, stuck_worker};
-use crate::threads::nap;
 
 /// How often the main thread checks for signals and control clients.
 const LOOK: Duration = Duration::from_millis(20);

@@ -2,14 +2,14 @@
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
+use pmdns_engine::engine::{Engine, EngineStreams};
+use pmdns_engine::exceptions::interface;
+use pmdns_engine::topology::Topology;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::{FramePool, Nic, PortFacts, Queues};
 
 use super::error::RunError;
-use crate::engine::{Engine, EngineStreams};
-use crate::exceptions::interface;
 use crate::streams::{Entry, OpenStreams};
-use crate::topology::Topology;
 
 /// The ports that were started, and what the engine gets of them.
 pub(super) struct StartedPorts {

@@ -6,6 +6,9 @@ use std::time::Instant;
 
 use pmdns_config::Config;
 use pmdns_control::{Call, ListChange};
+use pmdns_engine::engine::{Engine, EngineError, Gauges};
+use pmdns_engine::ports::{AllPortNews, PortWatch};
+use pmdns_engine::snapshot::CacheJobs;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_streams::tls::Certificate;
 use serde::Serialize;
@@ -21,20 +24,17 @@ use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report::{Named, Report};
 use crate::control::request::Request;
 use crate::control::socket::Client;
-use crate::engine::{Engine, EngineError, Gauges};
 use crate::health::{Health, HealthChecks, Transitions};
 use crate::hitters::{self, HeavyHitters};
 use crate::lists::{Additions, Lists};
 use crate::log;
 use crate::lookup::Lookups;
 use crate::overlay::Change;
-use crate::ports::{AllPortNews, PortWatch};
 use crate::privileges::{self, Places, PrivilegeReport};
 use crate::query_log::find::LogSearches;
 use crate::query_log::{OpenLog, QueryLog};
 use crate::runtime::Runtime;
 use crate::sinks::{SinkCounters, SinkReport};
-use crate::snapshot::CacheJobs;
 use crate::streams::StreamClients;
 use crate::transfer::{Limits, Transfers};
 use crate::zone_limits::ZoneLimiter;
@@ -106,7 +106,7 @@ impl<'c> Services<'c> {
         let start = |log: OpenLog| log.start(config, &observers, gauges.clock, core);
         let query_log = query_log.map(start).transpose()?;
         let hitters = HeavyHitters::start(config, &observers, rule_names, gauges.clock, core)?;
-        let names = &ports.topology.port_names;
+        let (names, said) = (&ports.topology.port_names, runtime.in_use());
         let services = Self {
             config,
             watch: PortWatch::new(&ports.nics, &news, Instant::now()),
@@ -132,6 +132,7 @@ impl<'c> Services<'c> {
             captures: Captures::new(
                 observers,
                 &gauges,
+                said,
                 cache_jobs.clone(),
                 names,
                 config.ports.len(),
@@ -211,7 +212,7 @@ impl<'c> Services<'c> {
             }
             Request::Reload => self.reloader.ask_for(client),
             Request::CacheJob(cache_job) => self.client_jobs.run(cache_job, client),
-            Request::Lookup(lookup) => match self.gauges.names.in_use() {
+            Request::Lookup(lookup) => match self.runtime.in_use().with_rules(&self.gauges.names) {
                 Some(rules) => self.lookups.run(lookup, rules, client),
                 None => client.answer("error: there are no rules yet\n"),
             },

@@ -225,10 +225,10 @@ fn action_of(action: RuleAction) -> BlockAction {
 #[cfg(test)]
 mod tests {
     use pmdns_control::Call;
+    use pmdns_engine::testing::config;
 
     use super::*;
     use crate::runtime::Table;
-    use crate::testing::config;
 
     fn views() -> Config {
         config(

@@ -120,7 +120,7 @@ impl Drop for Journal {
     fn drop(&mut self) {
         self.appends = None;
         if let Some(thread) = self.thread.take() {
-            crate::threads::join_within(thread, std::time::Duration::from_secs(5));
+            pmdns_engine::threads::join_within(thread, std::time::Duration::from_secs(5));
         }
     }
 }

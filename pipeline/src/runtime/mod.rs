@@ -5,6 +5,7 @@
 //! done the client is answered.
 
 mod entries;
+mod in_use;
 mod journal;
 mod table;
 
@@ -21,6 +22,7 @@ use pmdns_stages::wire::name::Seed;
 use crate::control::socket::Client;
 use crate::journal::JournalError;
 use crate::sinks::SinkCounters;
+pub use in_use::{NamesInUse, SaidInUse};
 use journal::Journal;
 pub(crate) use table::Table;
 
@@ -33,6 +35,7 @@ const MAX_SHOWN: usize = 1000;
 #[derive(Debug)]
 pub struct Runtime {
     table: Arc<Table>,
+    in_use: SaidInUse,
     journal: Option<Journal>,
     /// Counts changes.
     version: u64,
@@ -62,7 +65,8 @@ impl Runtime {
         let journal =
             path.map(|path| Journal::start(path, &table, move || main.unpark())).transpose()?;
         let version = u64::from(!table.is_empty());
-        Ok(Self { table: Arc::new(table), journal, version, waiting: Vec::new() })
+        let in_use = SaidInUse::default();
+        Ok(Self { table: Arc::new(table), in_use, journal, version, waiting: Vec::new() })
     }
 
     /// Reads the file, and makes none.
@@ -89,9 +93,14 @@ impl Runtime {
         !self.waiting.is_empty()
     }
 
-    /// Everything that was said, with who said it.
-    pub(crate) fn said(&self) -> Arc<Table> {
-        Arc::clone(&self.table)
+    /// The names are lent to all threads.
+    pub fn note_lent(&self) {
+        self.in_use.set(&self.table);
+    }
+
+    /// Everything that was said and is lent, with who said it.
+    pub fn in_use(&self) -> SaidInUse {
+        self.in_use.clone()
     }
 
     /// Everything that was said, ready to be looked up.

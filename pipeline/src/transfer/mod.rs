@@ -37,14 +37,15 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
-use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
-use crate::threads::{join_within, pin};
 pub use counters::{ZoneCounters, ZoneSnapshot};
 pub use limits::Limits;
 use notify::{Heard, hear};
+use pmdns_engine::threads::{join_within, pin};
 use pmdns_nics::counters::count;
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
+
+use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
 
 /// The most requests that may wait for the thread.
 const MAX_REQUESTS: usize = 16;

@@ -16,13 +16,14 @@ use pmdns_stages::policy::{RpzError, check_policy_zone};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use pmdns_engine::clock::{back_off, jittered};
+use pmdns_nics::counters::count;
+
 use super::client::{ClientError, PrimaryConnection};
 use super::counters::ZoneCounters;
 use super::limits::Limits;
 use super::share::Pool;
 use super::version::{Soa, Transferred, VersionError};
-use crate::clock::{back_off, jittered};
-use pmdns_nics::counters::count;
 
 /// The shortest time from one attempt to the next, even with many notifications.
 const BREATH: Duration = Duration::from_millis(500);

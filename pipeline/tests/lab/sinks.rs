@@ -323,6 +323,32 @@ fn a_full_disk_leaves_fetched_lists_and_transferred_zones_as_they_are() {
     });
 }
 
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_start_while_another_program_locks_the_database_serves() {
+    isolated("sinks::a_start_while_another_program_locks_the_database_serves", || {
+        small_disk();
+        let _nsd = nsd::start();
+        let start = || Pmdns::start_on_tap_alone(&files(nsd::PORT));
+        // Not one of ours yet: a start has to write to it.
+        let database = rusqlite::Connection::open("/run/lab/small/q.db").unwrap();
+        database.execute_batch("CREATE TABLE other (one); BEGIN IMMEDIATE").unwrap();
+        let pmdns = start();
+        assert_eq!(dig(TAP_V4, "n1.bulk.test A").status, "NOERROR");
+        wait_until("rows are lost", || {
+            dig(TAP_V4, "n1.bulk.test A");
+            number(&pmdns, "/query_log/3/lost") > 0
+        });
+        assert!(number(&pmdns, "/query_log/3/failures") > 0);
+        database.execute_batch("COMMIT").unwrap();
+        wait_until("rows are written", || {
+            dig(TAP_V4, "n1.bulk.test A");
+            number(&pmdns, "/query_log/3/up") == 1
+        });
+        pmdns.stop();
+    });
+}
+
 /// Accepts dnstap connections and closes them at once.
 fn reader_that_leaves() -> thread::JoinHandle<()> {
     let listener = UnixListener::bind(path("dnstap.sock")).unwrap();

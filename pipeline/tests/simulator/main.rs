@@ -30,7 +30,7 @@ mod operator;
 mod servers;
 mod setup;
 mod signed;
-#[path = "../stepping/mod.rs"]
+#[path = "../../engine/tests/stepping/mod.rs"]
 mod stepping;
 mod storm;
 mod trace;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use pmdns::control::reload::{Reloader, Written};
 use pmdns::control::socket::Client;
-use pmdns::rules::RulesPublisher;
 use pmdns::runtime::Runtime;
 use pmdns_config::{Config, ConfigText};
 use pmdns_control::{Call, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction};
+use pmdns_engine::rules::RulesPublisher;
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
 

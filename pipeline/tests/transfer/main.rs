@@ -18,9 +18,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use domain::base::iana::{Class, Opcode, Rtype};
 use domain::base::{MessageBuilder, Name};
-use pmdns::testing::config;
 use pmdns::transfer::{Limits, Transfers, ZoneSnapshot};
 use pmdns_config::files::read_zone;
+use pmdns_engine::testing::config;
 use socket2::{Domain, Socket, Type};
 
 use primary::{Differences, Fault, KEY, Primary, SECRET, ZONE, key};

@@ -2,13 +2,13 @@
 
 use std::io::{Read as _, Seek as _};
 
+use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
 use pmdns_nics::pcap::Capture;
 use pmdns_stages::testing::query;
 
 use super::*;
 use crate::capture::filter::MAX_TIME;
-use crate::testing::{Rig, config};
 
 /// A file without a name.
 fn nameless(name: &str) -> (std::path::PathBuf, File) {

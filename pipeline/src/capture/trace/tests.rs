@@ -1,12 +1,13 @@
 //! A trace on a rig: packets with all their steps.
 
 use pmdns_config::Config;
+use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::query;
 
 use super::*;
 use crate::capture::filter::MAX_TIME;
-use crate::testing::{Rig, config};
+use crate::runtime::SaidInUse;
 
 /// A line on two cores, so that the steps of a packet are joined.
 const CUT: &str = "[block]\nnames = [\"blocked.example\"]\n\
@@ -43,7 +44,7 @@ fn trace_of(words: &str, config: &Config, names: &[&str]) -> TraceReport {
     let mut trace = Trace::new(filter, usize::try_from(count).unwrap(), 0);
     trace.fill(&mut session, MAX_TIME, || true);
     let cache = &rig.slow_path[0].resolver.cache;
-    let rules = rig.gauges.names.in_use();
+    let rules = SaidInUse::default().with_rules(&rig.gauges.names);
     trace.report(Facts { ports: &ports, clock: rig.gauges.clock, cache, rules }, 0)
 }
 

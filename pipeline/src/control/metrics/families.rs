@@ -6,23 +6,24 @@ use pmdns_stages::Reason;
 use pmdns_stages::next_hop::HopCounts;
 use prometheus_client::registry::Unit;
 
+use pmdns_engine::exceptions::TapSnapshot;
+use pmdns_engine::occupancy;
+use pmdns_engine::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+use pmdns_streams::counters::StreamSnapshot;
+
 use super::family::{Family, Kind, Value};
 use super::traffic;
-use pmdns_streams::counters::StreamSnapshot;
 
 use crate::admission::ConnectionSnapshot;
 use crate::clients::ClientSnapshot;
 use crate::control::distribution::{RingReport, Times};
 use crate::control::next_hops::NextHopReport;
 use crate::control::report::{Report, StageReport, WorkerReport};
-use crate::exceptions::TapSnapshot;
 use crate::health::{State, Verdict};
 use crate::hitters::HitterSnapshot;
 use crate::lists::ListSnapshot;
-use crate::occupancy;
 use crate::query_log::LogSnapshot;
 use crate::sinks::SinkSnapshot;
-use crate::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use crate::transfer::ZoneSnapshot;
 
 /// Upper bounds of the exported latency buckets, in seconds. They do not depend on the clock, so the figures of several

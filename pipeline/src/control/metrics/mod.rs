@@ -229,7 +229,7 @@ mod tests {
         let (_, report) = fixture::reports();
         let mut names = BTreeSet::new();
         fields(&serde_json::to_value(report).unwrap(), &mut names);
-        let tally = crate::counters::Tally::default();
+        let tally = pmdns_engine::counters::Tally::default();
         names.extend(tally.named().map(|one| one.name.to_owned()));
         assert!(names.len() > 80, "{names:?}");
         let missing: Vec<_> =

@@ -1,12 +1,13 @@
 //! The page: a profile as plots and tables.
 
+use pmdns_engine::occupancy;
+
 use super::Profile;
 use super::chart::{Bar, Series, bars, columns, legend, lines};
 use super::xml::Element;
 use crate::control::distribution::Times;
 use crate::control::rates::{AnswerRate, DropRate, Rates, RingLoad, StageRate};
 use crate::control::top::{amount, percent, time, uneven};
-use crate::occupancy;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--back:#fff;--text:#1c2430;--dim:#667085;--rule:#e3e7ee;--track:#eef1f5;\

@@ -1,8 +1,9 @@
 //! Rates of answers by rcode and type, and the state of the cache.
 
+use pmdns_engine::slowpath::{CacheSnapshot, CountersSnapshot};
+
 use super::span::Span;
 use crate::control::report::Named;
-use crate::slowpath::{CacheSnapshot, CountersSnapshot};
 
 /// Answers of one kind.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! The rates of one core, stage, ring, port, reason or upstream.
 
-use crate::occupancy::Occupancy;
+use pmdns_engine::occupancy::Occupancy;
 
 /// How a data core spent its time, in shares of it.
 #[derive(Clone, Debug, Default)]

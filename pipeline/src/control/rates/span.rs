@@ -1,12 +1,12 @@
 //! Two reports, the time between them, and the rates that follow.
 
+use pmdns_engine::slowpath::UpstreamSnapshot;
 use pmdns_nics::counters::Counted;
 use std::cmp::Reverse;
 
 use super::rows::{CoreLoad, DropRate, PortRate, RingLoad, StageRate, UpstreamRate};
 use crate::control::distribution::{RingReport, Times};
 use crate::control::report::{Named, PortReport, Report, StageReport, WorkerReport};
-use crate::slowpath::UpstreamSnapshot;
 
 /// A stage and what it has done.
 type NamedStage = (&'static str, StageReport);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clock::back_off;
+use pmdns_engine::clock::back_off;
 
 /// The pause after the first reload that failed although files had changed. It doubles with each further one.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(10);

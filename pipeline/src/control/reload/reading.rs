@@ -4,14 +4,14 @@ use std::path::Path;
 
 use pmdns_config::files::read_clients;
 use pmdns_config::{Config, ConfigText, FixedKeys, Prefix, WrittenConfig};
+use pmdns_engine::rules::{BuildError, RulesBuilder, RulesUpdate};
+use pmdns_engine::upstreams::UpstreamsUpdate;
 use pmdns_stages::policy::Digest;
 use pmdns_streams::tls::Certificate;
 
 use super::ReloadError;
 use crate::control::metrics::server::{MetricsError, MetricsListener};
 use crate::overlay::Overlay;
-use crate::rules::{BuildError, RulesBuilder, RulesUpdate};
-use crate::upstreams::UpstreamsUpdate;
 
 /// The most keys that are named when a restart is needed for them.
 const MAX_SHOWN: usize = 10;

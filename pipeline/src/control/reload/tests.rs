@@ -1,8 +1,9 @@
 //! What becomes of a reload, of news of files, and of names that change at run time.
 
+use pmdns_engine::testing::config;
+
 use super::news::{FIRST_PAUSE, LONGEST_PAUSE, pause};
 use super::*;
-use crate::testing::config;
 
 /// Turns until no reload is under way.
 fn finish(reloader: &mut Reloader) {

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use super::*;
+use pmdns_engine::clock::SteppedTime;
+use pmdns_engine::testing::{Rig, config};
 use pmdns_stages::testing::query;
 
-use crate::clock::SteppedTime;
-use crate::testing::{Rig, config};
+use super::*;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 const SPLIT: &str = "[[placement]]\nstages = \"parse..ratelimit\"\ncores = [1]\n\

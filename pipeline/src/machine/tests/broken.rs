@@ -235,7 +235,7 @@ const BROKEN: [(&str, Break, &str); 43] = [
                 "[[blocklist]]\nurl = \"https://lists.example/ads\"\nfile = {list:?}\nca_file = {:?}\n",
                 machine.root.join("ca.pem")
             );
-            config.blocklists = crate::testing::config(&text).blocklists;
+            config.blocklists = pmdns_engine::testing::config(&text).blocklists;
         },
         "blocklist[0].ca_file cannot be used:",
     ),

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
+use pmdns_engine::asked::Asked;
 use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::{be16, put16};
 
 use super::protobuf::{bytes, fixed, number};
-use crate::asked::Asked;
 use crate::query_log::batch::Batch;
 use crate::query_log::clients::ClientName;
 use crate::query_log::record::{Record, Source};
@@ -152,8 +152,9 @@ fn question_alone(message: &[u8], is_answer: bool) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_engine::clock::Clock;
+
     use super::*;
-    use crate::clock::Clock;
     use crate::query_log::record::Head;
 
     const ANSWER: &[u8] =

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use pmdns_engine::rule_names::RuleNames;
+use pmdns_engine::testing::config;
+use pmdns_engine::upstreams::UpstreamsInUse;
+
 use super::*;
 use crate::query_log::clients::Clients;
-use crate::rule_names::RuleNames;
-use crate::testing::config;
-use crate::upstreams::UpstreamsInUse;
 
 /// A folder of its own, removed with all that is in it.
 struct Folder(PathBuf);

@@ -1,0 +1,138 @@
+//! The engine: builds, starts, watches and stops everything that a topology names.
+
+mod asking;
+mod error;
+mod foundations;
+mod gauges;
+mod rings;
+mod shared;
+mod threads;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pmdns_config::Config;
+use pmdns_nics::hugepage::ArenaReport;
+use pmdns_nics::{FramePool, PortFacts, Queues};
+use pmdns_stages::client_table::ClientTableWriter;
+use pmdns_stages::policy::Digest;
+use pmdns_stages::wire::name::Seed;
+
+pub use self::asking::Asking;
+pub use self::error::EngineError;
+pub use self::foundations::EngineStreams;
+use self::foundations::{Foundations, random};
+pub use self::gauges::Gauges;
+use self::rings::lay_rings;
+pub use self::rings::{RingEnds, RingGauges};
+use self::shared::Shared;
+pub use self::threads::Running;
+use crate::clock::{Clock, FIRST_SECOND};
+use crate::exceptions::TapThread;
+use crate::observe::ObserverLender;
+use crate::ports::AllPortNews;
+use crate::probe::{self, Prober};
+use crate::rules::RulesPublisher;
+use crate::slowpath::{self, SlowPathParts};
+use crate::snapshot::CacheJobs;
+use crate::topology::Topology;
+use crate::worker::Worker;
+use crate::zone_limits::LimitsLender;
+
+/// Everything is built, nothing is started. Tests call the workers' turns themselves.
+pub struct Engine {
+    /// The data cores' work, in the order of the topology.
+    pub workers: Vec<Worker>,
+    /// The slow path's threads' work.
+    pub slow_path: Vec<SlowPathParts>,
+    /// The work of the TAPs' threads. One without an interface is not started.
+    pub taps: Vec<TapThread>,
+    /// The gauges, which can be read while they run.
+    pub gauges: Gauges,
+    /// The news of the ports for the data cores.
+    pub news: AllPortNews,
+    /// Jobs on the cache while they run.
+    pub cache_jobs: CacheJobs,
+    /// Lends observers to the data cores.
+    pub observers: ObserverLender,
+    /// The pages that the cache got.
+    pub arena: ArenaReport,
+    /// A summary of the rules.
+    pub digest: Digest,
+    /// Asks the data cores for health checks; taken by those.
+    pub prober: Option<Prober>,
+    /// Lends limits of zones to the data cores.
+    pub zone_limits: Option<LimitsLender>,
+    /// Lends new rules to the threads; taken by the reloader.
+    pub rules: Option<RulesPublisher>,
+    /// Changes the client table, if there is one; taken by the thread that does.
+    pub clients: Option<ClientTableWriter>,
+    topology: Topology,
+    stop: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// Builds what `topology` names over the started ports' queues. With `streams`, the last port is theirs.
+    pub fn build(
+        config: &Config,
+        topology: Topology,
+        facts: &[PortFacts],
+        queues: Vec<Queues>,
+        pool: FramePool,
+        streams: Option<EngineStreams>,
+    ) -> Result<Self, EngineError> {
+        let clock = Clock::start().with_first_second(FIRST_SECOND);
+        Self::build_from((clock, random_seed()?), config, topology, facts, queues, pool, streams)
+    }
+
+    /// The same, with a given clock and seed.
+    pub(crate) fn build_from(
+        from: (Clock, Seed),
+        config: &Config,
+        topology: Topology,
+        facts: &[PortFacts],
+        queues: Vec<Queues>,
+        pool: FramePool,
+        streams: Option<EngineStreams>,
+    ) -> Result<Self, EngineError> {
+        let rings = lay_rings(config, &topology);
+        let gauges = (rings.gauges, pool);
+        let foundations = Foundations::lay(from, config, &topology, facts, gauges, streams)?;
+        let Foundations { shared, asking, writers, arena, rules, inboxes, digest, clients } =
+            foundations;
+        let cores = topology.workers.len();
+        let burst = slowpath::burst(topology.cores_resolve, cores);
+        let (slow_path, cache_jobs) =
+            shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
+        let (observers, of_cores) = ObserverLender::new(cores);
+        let (zone_limits, limits_of_cores) = LimitsLender::new(cores);
+        let inboxes = inboxes.workers.into_iter().zip(limits_of_cores).zip(of_cores);
+        let taps = shared.taps(rings.taps);
+        let (prober, probes) = probe::lay(&topology, &shared.gauges.pool);
+        let workers =
+            shared.workers(&topology, queues, rings.workers.into_iter().zip(probes), inboxes);
+        let Shared { config, cache, gauges, news, stop, .. } = shared;
+        Ok(Self {
+            cache_jobs: CacheJobs::new(cache_jobs, cache, gauges.clock, config.scope_map()),
+            workers,
+            slow_path,
+            taps,
+            gauges,
+            news,
+            observers,
+            arena,
+            digest,
+            prober: Some(prober),
+            zone_limits: Some(zone_limits),
+            rules: Some(rules),
+            clients,
+            topology,
+            stop,
+        })
+    }
+}
+
+/// A random seed for the hashes of names, so that nobody can predict them.
+pub fn random_seed() -> Result<Seed, EngineError> {
+    Ok(Seed::new(random()?))
+}

@@ -1,0 +1,304 @@
+//! The slow path: misses are resolved here, on threads of their own, through kernel sockets.
+//!
+//! ```text
+//!  data cores ──rings of misses──► loop ──► pmdns_resolver ──► kernel, port, encrypted, validation ──► upstreams
+//!  TX cores   ◄─rings of answers──────────────────┴──► cache writer
+//! ```
+//!
+//! The crate [`pmdns_resolver`] makes the decisions, and does no I/O. This module drives it. Each thread has a resolver
+//! for a share of the keys, a shard of the cache to write to, and nothing that another thread touches. Its loop never
+//! waits for the network. It takes misses in. It reads sockets ([`kernel`]), the rings of replies over ports ([`port`]), and
+//! the reports of the threads beside it ([`encrypted`], [`validation`]). Then it calls the resolver, and carries out its outputs.
+//! docs/adr/0009-queries-fly-together.md gives the reasons.
+
+mod channels;
+mod datagrams;
+pub mod descriptor_limit;
+mod encrypted;
+mod inlets;
+mod kernel;
+mod outlets;
+mod port;
+mod random;
+mod validation;
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+use pmdns_resolver::{Means, Output, Resolver};
+
+pub use channels::{JobRequest, job_requests};
+pub(crate) use channels::{MAX_BLOCKS, purge};
+pub use encrypted::{EncryptedChange, Trust, TrustError};
+pub use inlets::{Inlets, burst, time};
+pub(crate) use pmdns_resolver::Block;
+#[cfg(fuzzing)]
+pub use pmdns_resolver::fuzz_api;
+pub use pmdns_resolver::{
+    Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, PrefixLengths,
+    UpstreamCounters, UpstreamSnapshot,
+};
+pub use port::{Hops, PortDriver, PortParts, Seeker};
+pub use validation::{AnchorError, Anchors};
+
+use crate::clock::Clock;
+use crate::ring::RingSender;
+use crate::threads;
+use encrypted::EncryptedThread;
+use kernel::Kernel;
+use outlets::Outlets;
+use random::random;
+use validation::ValidationThread;
+
+/// The most reports of other threads taken in one turn. Misses wait meanwhile.
+const MAX_REPORTS: usize = 256;
+/// A pause between turns of the end. It is longer than the sleep of an idle data core.
+const END_PAUSE: Duration = Duration::from_micros(500);
+/// The sleep of a thread without work, and the longest sleep after seconds without work.
+const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_micros(500));
+
+/// The parts of one slow path thread.
+pub struct SlowPathParts {
+    /// The parts of its resolver.
+    pub resolver: Parts,
+    /// The trust in encrypted upstreams.
+    pub trust: Trust,
+    /// Its inputs: misses, hits and new rules.
+    pub inlets: Inlets,
+    /// The driver of queries over ports, if an upstream is asked so.
+    pub ports: Option<(PortParts, Hops)>,
+    /// Rings to the workers that transmit.
+    pub outlets: Vec<RingSender<Answered>>,
+    /// The outlet that answers a worker's misses, by worker.
+    pub answers_to: Vec<usize>,
+    /// The clock with which misses were time-stamped.
+    pub clock: Clock,
+    /// Orders about its shard of the cache.
+    pub requests: Receiver<JobRequest>,
+    /// Set when the thread shall end.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Resolves misses on the calling thread until `stop` is set.
+///
+/// Then all waiting clients get SERVFAIL at once, and so do later misses until the workers drop their ends of the
+/// rings. It returns when they have done so, or after a client's deadline.
+pub fn run(parts: SlowPathParts) {
+    let stop = Arc::clone(&parts.stop);
+    if let Some(slow_path) = SlowPath::start(parts) {
+        slow_path.serve(&stop);
+    }
+}
+
+/// A resolver with its inputs and drivers, on one thread.
+pub struct SlowPath {
+    resolver: Resolver,
+    kernel: Kernel,
+    ports: Option<PortDriver>,
+    encrypted: EncryptedThread,
+    validation: ValidationThread,
+    clock: Clock,
+    inlets: Inlets,
+    outlets: Rc<RefCell<Outlets>>,
+    requests: Receiver<JobRequest>,
+    /// When a question was last under way.
+    idle_since: Duration,
+    /// When no client waited any more after the stop.
+    drained: Option<Duration>,
+}
+
+impl SlowPath {
+    /// As [`SlowPath::new`]. `None`: it cannot start, and the log says why.
+    pub(crate) fn start(parts: SlowPathParts) -> Option<Self> {
+        let started = Self::new(parts).inspect_err(|error| {
+            tracing::error!(
+                "the slow path cannot start: {error}; this process may have too few files open at once \
+                 (ulimit -n, LimitNOFILE=)"
+            );
+        });
+        started.ok()
+    }
+
+    /// The thread's resolver and drivers, before the first turn. An error is the machine's: it gives no random numbers, no
+    /// threads, or no files.
+    pub fn new(all: SlowPathParts) -> io::Result<Self> {
+        let SlowPathParts {
+            resolver: parts,
+            trust,
+            inlets,
+            ports,
+            outlets,
+            answers_to,
+            clock,
+            requests,
+            stop: _,
+        } = all;
+        let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
+        let outlets = Rc::new(RefCell::new(Outlets::new(outlets, answers_to)));
+        let delivering = Rc::clone(&outlets);
+        let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
+        let shards = config.slow_path_shards();
+        let encrypted = EncryptedThread::start(&parts.roster, &settings.bootstrap, &trust)?;
+        let ports = ports.map(|(parts, hops)| PortDriver::new(parts, hops, upstreams, random()));
+        let means = Means {
+            time: time(&clock),
+            ticks: &|duration| clock.ticks_of(duration),
+            random: random(),
+            deliver: Box::new(move |worker, answer| delivering.borrow_mut().push(worker, answer)),
+            max_sockets: descriptor_limit::share(config, shards),
+            max_port_queries: ports.iter().flat_map(|ports| ports.max_queries(shards)).collect(),
+        };
+        let validation = ValidationThread::start(
+            trust_anchors,
+            Duration::from_millis(settings.deadline_ms),
+            clock,
+        )?;
+        let resolver = Resolver::new(parts, means)?;
+        Ok(Self {
+            idle_since: resolver.now(),
+            resolver,
+            kernel: Kernel::new(random())?,
+            ports,
+            encrypted,
+            validation,
+            clock,
+            inlets,
+            outlets,
+            requests,
+            drained: None,
+        })
+    }
+
+    /// Takes one turn, and returns how much work there was. [`run`] turns until it is stopped; benches turn by hand.
+    pub fn turn(&mut self) -> usize {
+        self.read_clock();
+        let Self { inlets, resolver, encrypted, .. } = self;
+        inlets.take_rules(resolver, |change| encrypted.follow(change));
+        let taken = self.inlets.take_misses(&mut self.resolver);
+        let heard = self.hear();
+        self.outlets.borrow_mut().flush();
+        let done = heard + self.resolver.turn();
+        self.carry_out();
+        self.outlets.borrow_mut().flush();
+        if taken > 0 || !self.resolver.is_idle() {
+            self.idle_since = self.resolver.now();
+        }
+        taken + done
+    }
+
+    fn serve(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            if self.turn() == 0 {
+                // Data cores make no system calls, so they cannot wake this thread: it has to poll. Waiting for sockets
+                // instead would round the sleep up to milliseconds.
+                threads::nap(nap(self.resolver.now().saturating_sub(self.idle_since)));
+            }
+        }
+        // The pauses keep the rings of answers from overflowing.
+        while !self.end_turn() {
+            threads::nap(END_PAUSE);
+        }
+    }
+
+    /// Whether no question is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.resolver.is_idle()
+    }
+
+    /// Takes one turn of the end. Clients get SERVFAIL: those that wait, then those whose misses come until the workers have
+    /// ended. `true`: they have, or a client's deadline has passed meanwhile.
+    pub(crate) fn end_turn(&mut self) -> bool {
+        self.read_clock();
+        let now = self.resolver.now();
+        let Some(drained) = self.drained else {
+            self.drained = self.resolver.drain().then_some(now);
+            self.outlets.borrow_mut().flush();
+            return false;
+        };
+        self.inlets.turn_away(&mut self.resolver);
+        self.outlets.borrow_mut().flush();
+        self.inlets.have_ended() || now.saturating_sub(drained) >= self.resolver.deadline()
+    }
+
+    /// Reads the clock, once a turn for everything in it.
+    fn read_clock(&mut self) {
+        self.resolver.set_time(time(&self.clock));
+    }
+
+    /// Passes all input to the resolver. Returns how much there was.
+    fn hear(&mut self) -> usize {
+        let Self { resolver, kernel, ports, encrypted, validation, inlets, requests, .. } = self;
+        if resolver.takes_jobs()
+            && let Ok(request) = requests.try_recv()
+        {
+            resolver.begin_job(request.into_job());
+        }
+        let mut heard = kernel.hear(resolver);
+        heard += ports.as_mut().map_or(0, |ports| ports.hear(resolver));
+        heard += tell(|| encrypted.hear(), |report| resolver.hear_encrypted(report));
+        heard += tell(|| validation.hear(), |report| resolver.hear_validation(report));
+        heard + inlets.take_hits(resolver)
+    }
+
+    /// Carries out the resolver's outputs.
+    fn carry_out(&mut self) {
+        let Self { resolver, kernel, ports, encrypted, validation, .. } = self;
+        while let Some(output) = resolver.next_output() {
+            match output {
+                Output::SendBatch(slot) => {
+                    match (ports.as_mut(), resolver.upstreams().route_of_batch(slot)) {
+                        (_, None) => {}
+                        (Some(ports), Some(route)) if route.port.is_some() => {
+                            ports.send_batch(slot, route, resolver);
+                        }
+                        (_, Some(route)) => kernel.send_batch(slot, route, resolver),
+                    }
+                }
+                Output::CloseBatch(slot) => {
+                    ports.iter_mut().for_each(|ports| ports.close_batch(slot));
+                    kernel.close_batch(slot);
+                }
+                Output::Connect(slot) => kernel.connect(slot, resolver),
+                Output::Write(slot) => kernel.write(slot, resolver),
+                Output::CloseConnection(slot) => kernel.close_connection(slot),
+                Output::AskEncrypted(request) => {
+                    if let Err(report) = encrypted.ask(request) {
+                        resolver.hear_encrypted(report);
+                    }
+                }
+                Output::Validate(work) => validation.begin(work),
+            }
+        }
+        ports.iter_mut().for_each(PortDriver::flush);
+    }
+}
+
+/// Passes the next reports to `hear`, a bounded number of them. Returns how many there were.
+fn tell<T>(next: impl FnMut() -> Option<T>, hear: impl FnMut(T)) -> usize {
+    std::iter::from_fn(next).take(MAX_REPORTS).map(hear).count()
+}
+
+/// How long to sleep after `idle` without work.
+fn nap(idle: Duration) -> Duration {
+    let seconds = u32::try_from(idle.as_secs()).unwrap_or(u32::MAX);
+    NAPS.0.saturating_mul(seconds.saturating_add(1)).min(NAPS.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_grow_with_idleness_up_to_a_bound() {
+        assert_eq!(nap(Duration::ZERO), NAPS.0);
+        assert_eq!(nap(Duration::from_millis(999)), NAPS.0);
+        assert_eq!(nap(Duration::from_secs(4)), NAPS.0 * 5);
+        assert_eq!(nap(Duration::from_secs(3600)), NAPS.1);
+        assert_eq!(nap(Duration::MAX), NAPS.1);
+    }
+}

@@ -1,0 +1,114 @@
+//! The upstreams in use, and their changes by a reload, which are built aside for each thread of the slow path.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pmdns_config::Config;
+use pmdns_resolver::{Roster, RosterError, Settings};
+
+use crate::slowpath::{EncryptedChange, Trust, TrustError};
+
+/// Why upstreams cannot be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamsError {
+    /// There is no slot for one of them.
+    #[error("{1}")]
+    Roster(usize, RosterError),
+    /// The certificates to check one by cannot be used.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The system gives no threads.
+    #[error("upstream: {0}")]
+    System(#[from] io::Error),
+}
+
+impl UpstreamsError {
+    /// The key that is to blame, if it is one of the file.
+    pub fn key(&self) -> Option<String> {
+        match self {
+            Self::Roster(place, RosterError::OverPort) => Some(format!("upstream[{place}].port")),
+            Self::Roster(place, RosterError::Full) => Some(format!("upstream[{place}]")),
+            Self::Trust(_) | Self::System(_) => None,
+        }
+    }
+}
+
+/// The upstreams in use. Copies show the same. No data core asks.
+#[derive(Clone, Debug, Default)]
+pub struct UpstreamsInUse(Arc<Mutex<InUse>>);
+
+#[derive(Clone, Debug, Default)]
+struct InUse {
+    roster: Arc<Roster>,
+    /// Whether threads for encrypted upstreams run.
+    has_threads: bool,
+}
+
+/// The changes for one thread of the slow path.
+pub struct ResolverUpdate {
+    /// For its resolver.
+    pub settings: Settings,
+    /// For the thread beside it; none: it never had an encrypted upstream.
+    pub encrypted: Option<EncryptedChange>,
+}
+
+/// The changes for all of them.
+pub struct UpstreamsUpdate {
+    next: InUse,
+    /// By thread.
+    pub(crate) threads: Vec<ResolverUpdate>,
+}
+
+impl UpstreamsInUse {
+    /// Those of the start.
+    pub fn new(config: &Config) -> Self {
+        let roster = Arc::new(Roster::new(config));
+        Self(Arc::new(Mutex::new(InUse { has_threads: is_encrypted(&roster), roster })))
+    }
+
+    /// The upstreams by slot.
+    pub fn roster(&self) -> Arc<Roster> {
+        self.now().roster
+    }
+
+    /// The address of the upstream in a slot, which may have left.
+    pub fn address(&self, slot: usize) -> Option<String> {
+        let roster = self.roster();
+        roster.slots().get(slot).map(|slot| slot.upstream.address.to_string())
+    }
+
+    /// Builds what another configuration changes for so many threads.
+    pub(crate) fn build(
+        &self,
+        config: &Config,
+        threads: usize,
+    ) -> Result<UpstreamsUpdate, UpstreamsError> {
+        let InUse { roster, has_threads } = self.now();
+        let roster =
+            roster.follow(config).map_err(|(place, error)| UpstreamsError::Roster(place, error))?;
+        let trust = Trust::load(&config.upstreams)?;
+        let next =
+            InUse { has_threads: has_threads || is_encrypted(&roster), roster: roster.into() };
+        let threads = (0..threads).map(|_| {
+            let bootstrap = &config.slowpath.bootstrap;
+            let change = |is_new| EncryptedChange::new(&next.roster, bootstrap, &trust, is_new);
+            let encrypted = next.has_threads.then(|| change(!has_threads)).transpose()?;
+            let settings = Settings::new(config, Roster::clone(&next.roster))?;
+            Ok::<_, io::Error>(ResolverUpdate { settings, encrypted })
+        });
+        Ok(UpstreamsUpdate { threads: threads.collect::<Result<_, _>>()?, next })
+    }
+
+    /// What was built comes into use.
+    pub(crate) fn set(&self, update: &UpstreamsUpdate) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = update.next.clone();
+    }
+
+    fn now(&self) -> InUse {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn is_encrypted(roster: &Roster) -> bool {
+    roster.in_use().iter().any(|(_, slot)| slot.upstream.address.server().is_some())
+}
