@@ -17,6 +17,16 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     open(path, OpenOptions::new().read(true), 0)
 }
 
+/// A file that is held and neither read nor written, for its facts and its mode. To close another descriptor would end all locks
+/// of this process on the file (`fcntl_locking(2)`).
+///
+/// # Errors
+///
+/// What the system says, or that it is no regular file.
+pub fn hold_regular(path: &Path) -> io::Result<File> {
+    open(path, OpenOptions::new().read(true), libc::O_PATH | libc::O_NOFOLLOW)
+}
+
 /// Opens a file to add to its end. If there is none it is created with this mode, reduced by the umask.
 ///
 /// # Errors

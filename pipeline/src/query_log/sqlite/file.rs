@@ -2,14 +2,18 @@
 //!
 //! SQLite makes the others with the mode of the database and follows no link to them. It would wait for a pipe, and follow a
 //! link to the database itself.
+//!
+//! Whoever closes a descriptor of a file ends all locks that the process has on it, those of SQLite's connections too
+//! (sqlite.org/howtocorrupt.html, section 2.2). So a database that is there is never opened here, but held.
 
 use std::ffi::OsString;
-use std::fs::{File, Permissions, symlink_metadata};
+use std::fs::{Permissions, set_permissions, symlink_metadata};
 use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use pmdns_config::files::{folder_of, open_regular, open_to_append};
+use pmdns_config::files::{create_new, folder_of, hold_regular, open_regular};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::process::geteuid;
 
@@ -68,21 +72,24 @@ impl OpenError {
 
 /// Opens the database for writing; there need not be one.
 pub(super) fn open_to_write(path: &Path) -> Result<Connection, OpenError> {
-    close_to_others(&open_to_append(path, MODE)?)?;
+    match symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => drop(create_new(path, MODE)?),
+        _ => close_to_others(path)?,
+    }
     // A process that was killed may have left them to everybody.
     for beside in BESIDE.map(|end| with_end(path, end)) {
         if symlink_metadata(&beside).is_ok_and(|facts| facts.is_file()) {
-            close_to_others(&open_regular(&beside)?)?;
+            close_to_others(&beside)?;
         }
     }
-    // SQLite would write over a file of a few bytes.
-    if !is_database(path) {
+    // SQLite takes a file of one byte for an empty one, and writes over it. It refuses others that are no databases.
+    if symlink_metadata(path)?.len() == 1 {
         return Err(OpenError::Other);
     }
     open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
 
-/// Whether the file is a database, or is to be one.
+/// Whether the file is a database, or is to be one. Not to be asked while a connection is open.
 pub(crate) fn is_database(path: &Path) -> bool {
     let mut begin = Vec::new();
     let read =
@@ -92,7 +99,7 @@ pub(crate) fn is_database(path: &Path) -> bool {
 
 /// Opens the database for searches. Who may write it may also have put something else into it.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, OpenError> {
-    open_regular(path)?;
+    hold_regular(path)?;
     open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
@@ -115,12 +122,14 @@ fn open(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
 }
 
 /// Takes the rights of everybody from a file of ours.
-fn close_to_others(file: &File) -> io::Result<()> {
+fn close_to_others(path: &Path) -> io::Result<()> {
+    let file = hold_regular(path)?;
     let facts = file.metadata()?;
     if facts.mode() & OTHERS == 0 || facts.uid() != geteuid().as_raw() {
         return Ok(());
     }
-    file.set_permissions(Permissions::from_mode(facts.mode() & 0o7777 & !OTHERS))
+    let mode = Permissions::from_mode(facts.mode() & 0o7777 & !OTHERS);
+    set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), mode)
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -196,6 +205,28 @@ mod tests {
         symlink(folder.join("real"), folder.join("log")).unwrap();
         drop(fill(&folder.join("log/q.db")).unwrap());
         drop(open_to_read(&folder.join("log/q.db")).unwrap());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// The locks of this process on a file (`proc_locks(5)`).
+    fn locks(path: &Path) -> usize {
+        let inode = format!(":{} ", std::fs::metadata(path).unwrap().ino());
+        let process = format!(" {} ", std::process::id());
+        let all = std::fs::read_to_string("/proc/locks").unwrap();
+        all.lines().filter(|lock| lock.contains(&inode) && lock.contains(&process)).count()
+    }
+
+    #[test]
+    fn a_connection_keeps_its_locks_whatever_else_is_opened() {
+        let folder = folder("locks");
+        let path = folder.join("q.db");
+        let _writer = fill(&path).unwrap();
+        let files = [path.clone(), with_end(&path, "-shm")];
+        let before = files.each_ref().map(|file| locks(file));
+        assert!(before.iter().all(|locks| *locks > 0), "{before:?}");
+        drop(open_to_read(&path).unwrap());
+        drop(open_to_write(&path).unwrap());
+        assert_eq!(files.each_ref().map(|file| locks(file)), before);
         std::fs::remove_dir_all(folder).unwrap();
     }
 
