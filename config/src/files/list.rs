@@ -30,7 +30,10 @@ impl ListSummary {
     fn leave_out(&mut self, line: u64, bytes: &[u8]) {
         let kind = LeftOut::of(&String::from_utf8_lossy(bytes));
         let count = &mut self.kinds[kind as usize];
-        let is_first = self.unknown == 0 || kind == LeftOut::Exception && *count == 0;
+        // A heading of a list may look like a rule about all pages. It says nothing of the list's format.
+        let may_be_comment = bytes.trim_ascii_start().starts_with(b"#");
+        let is_first = !may_be_comment
+            && (self.first_unknown.is_none() || kind == LeftOut::Exception && *count == 0);
         *count += 1;
         self.unknown += 1;
         if is_first {
@@ -164,6 +167,11 @@ mod tests {
         let text = read("<html>\n<body>\n", 9).0.unwrap_err().to_string();
         assert!(text.contains("line 1: `<html>` is no rule of this format"), "{text}");
         assert_eq!(read("# nothing yet\n", 9).0.unwrap(), ListSummary::default());
+        // A heading, or a rule about all pages: a list that has no name yet.
+        let summary = read("##Our names\n##.banner\n", 9).0.unwrap();
+        assert_eq!((summary.names, summary.unknown, summary.first_unknown), (0, 2, None));
+        let text = read("##.banner\nhtml\n", 9).0.unwrap_err().to_string();
+        assert!(text.contains("line 2: `html` is no rule"), "{text}");
         let error = read_list(Path::new("/nonexistent"), ListFormat::Auto, |_| true).unwrap_err();
         assert!(error.to_string().contains("cannot be read"), "{error}");
     }
