@@ -1,5 +1,7 @@
 //! Records of a zone file: owner, TTL, class and type of each entry, and what it has from those before.
 
+use std::collections::BTreeMap;
+
 use super::Problem;
 use super::data::read_data;
 use super::directive::Directive;
@@ -35,7 +37,7 @@ struct Context {
     /// The owner as it is written. Another spelling is another owner in what follows, as for BIND.
     written: Vec<u8>,
     /// The TTL of each set of records of this owner. Its first record decides for those right behind it.
-    set_ttls: Vec<(SetType, u32)>,
+    set_ttls: BTreeMap<SetType, u32>,
     /// That of `$TTL`, or of an SOA record without one.
     default_ttl: Option<u32>,
     /// That of the last record, if one was ever written (RFC 1035 section 5.1).
@@ -49,7 +51,7 @@ impl<'t> Zone<'t> {
             origin,
             owner: None,
             written: Vec::new(),
-            set_ttls: Vec::new(),
+            set_ttls: BTreeMap::new(),
             default_ttl: None,
             last_ttl: None,
         };
@@ -137,11 +139,8 @@ impl Context {
 
     /// The TTL of a record of this set. It is carried on as the last one.
     fn set_ttl(&mut self, set: SetType, written: Option<u32>) -> u32 {
-        let mut ttl = self.ttl(written);
-        match self.set_ttls.iter().find(|(known, _)| *known == set) {
-            Some((_, first)) => ttl = *first,
-            None => self.set_ttls.push((set, ttl)),
-        }
+        let ttl = self.ttl(written);
+        let ttl = *self.set_ttls.entry(set).or_insert(ttl);
         self.last_ttl = self.last_ttl.map(|_| ttl);
         ttl
     }

@@ -143,12 +143,13 @@ const KEYS: [(&str, Of); 26] = [
 ];
 
 /// Fields whose length code holds to a constant, by file and constant.
-const TABLES: [(&str, &str, Of); 22] = [
+const TABLES: [(&str, &str, Of); 23] = [
     (
         "stages/src/cache/hits.rs",
         "MAX_SAMPLES",
         Ours("samples of hits; with more each stands for more"),
     ),
+    ("stages/src/policy/zone/reply.rs", "ENOUGH", Ours("records of the configuration")),
     ("stages/src/cache/image.rs", "MAX_RECORDS", One("of one answer")),
     (
         "stages/src/next_hop/routes.rs",

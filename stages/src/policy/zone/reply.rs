@@ -40,6 +40,9 @@ pub(crate) struct Reply {
     pub(crate) leads_on: bool,
 }
 
+/// More records than a message has room for: each has 11 bytes at least. Their set is refused, so they need not differ.
+const ENOUGH: usize = u16::MAX as usize / 11;
+
 /// The records of one name and type.
 #[derive(Clone)]
 pub(super) struct RecordSet<'r> {
@@ -52,7 +55,9 @@ impl<'r> RecordSet<'r> {
     pub(super) fn add(&mut self, record: &'r LocalRecord) {
         // RFC 2181 section 5.2: the records of a set have one TTL; section 5: and are different.
         self.ttl = self.ttl.min(record.ttl);
-        if !self.data.iter().any(|data| is_same(self.rtype, data, &record.data)) {
+        let is_known =
+            |set: &Self| set.data.iter().any(|data| is_same(set.rtype, data, &record.data));
+        if self.data.len() > ENOUGH || !is_known(self) {
             self.data.push(&record.data);
         }
     }

@@ -191,6 +191,10 @@ fn answers_that_fit_no_message_are_refused_at_load() {
     // Behind the longest question 64229.
     assert_eq!(answer("*.a.", 4014), Ok(4014));
     assert!(answer("*.a.", 4015).is_err());
+    // To compare all of so many with each other would take hours.
+    let address = |one: u32| record("b.", 1, 60, &one.to_be_bytes());
+    let many: Vec<_> = (0..1_000_000).map(address).collect();
+    assert!(matches!(zone(&many).answer(&name_of("b."), 1), Err(LocalError::TooLong { .. })));
 }
 
 #[test]
