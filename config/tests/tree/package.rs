@@ -32,7 +32,7 @@ fn systemd_never_gives_a_node_up() {
 
 /// Both make interfaces and write their settings (pipeline/engine/src/exceptions/interface.rs).
 #[test]
-fn both_units_may_write_the_settings_of_interfaces_and_no_others() {
+fn both_units_may_write_the_settings_of_the_network_and_no_others() {
     for unit in [UNIT, HEALTH] {
         assert_eq!(values(unit, "ProtectKernelTunables"), ["yes"]);
         assert_eq!(values(unit, "ReadWritePaths"), ["-/proc/sys/net"]);
