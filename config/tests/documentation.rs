@@ -325,11 +325,15 @@ fn sources_that_use_settings() -> Vec<String> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder of sources") {
             let path = entry.expect("an entry").path();
+            if path.file_stem().is_some_and(|name| name == "tests") {
+                continue;
+            }
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(path).expect("a source file");
-                // Tests write configs of their own, and comments speak of keys.
+                // Tests write configs of their own, and comments speak of keys. Where tests are a file, code follows its name.
+                let text = text.replace("#[cfg(test)]\nmod tests;", "");
                 let code = text.split("#[cfg(test)]").next().unwrap_or_default();
                 let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
                 sources.push(lines.collect::<Vec<_>>().join("\n"));

@@ -40,7 +40,12 @@ fn check_port(path: &str, port: &Port, found: &mut Mistakes) {
     }
     found.note(at_most(&key, "addresses", port.addresses.len(), MAX_ADDRESSES));
     for (index, address) in port.addresses.iter().enumerate() {
-        found.note(unicast(&format!("{key}[{index}]"), address.address));
+        let key = format!("{key}[{index}]");
+        // Health checks come from addresses of loopback to themselves.
+        found.note(match address.address.to_canonical().is_loopback() {
+            true => broken(key, Problem::NotRoutable(address.address)),
+            false => unicast(&key, address.address),
+        });
     }
     check_vlans(&format!("{path}.vlans"), &port.vlans, found);
     found.note(in_range(&format!("{path}.dns_port"), port.dns_port, 1, u16::MAX));

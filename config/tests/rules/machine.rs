@@ -93,7 +93,9 @@ fn addresses_of_ports() {
     refuses(from, "[]", "port[1].addresses", &["is empty", "at least one address of ours"]);
     let key = "port[1].addresses[0]";
     refuses(from, "[\"2001:db8::53/48\"]", key, &["`port[0].addresses[1]`", "remove one"]);
-    for address in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"] {
+    let ours = ["127.0.0.53", "::1", "::ffff:127.0.0.1"];
+    for address in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1"].iter().chain(&ours)
+    {
         refuses(from, &format!("[\"{address}\"]"), key, &["write a unicast address"]);
     }
     let address = |n: u16| format!("10.97.{}.{}", n >> 8, n & 0xff);

@@ -135,7 +135,6 @@ impl Trust {
     }
 }
 
-/// The certificates of a PEM file.
 /// The roots of each upstream. Those of one file are read once.
 fn each(upstreams: &[Upstream]) -> impl Iterator<Item = Result<Roots, TrustError>> {
     let mut files: HashMap<Option<&Path>, Arc<RootCertStore>> = HashMap::new();
