@@ -96,7 +96,8 @@ impl Judge {
         check::answers(&asked.frame_bytes(), answered.frame.bytes());
     }
 
-    /// Asks for each record, which must be in the answer bit for bit unless other rules say otherwise.
+    /// Asks for each record, which must be in the answer bit for bit unless other rules say otherwise. Of records that are the same
+    /// but for the letters of names, the first is.
     pub fn ask_for(&mut self, records: &[LocalRecord]) {
         for record in records {
             let plain = query("a. A").edns(1232, false);
@@ -106,7 +107,14 @@ impl Judge {
             let truncated = be16(message, header::FLAGS).is_some_and(|flags| flags & flag::TC != 0);
             let found = Records::new(message).expect("one question").flatten();
             let mut data = found.map(|record| &message[record.data_at..record.end]);
-            assert!(truncated || data.any(|data| *data == *record.data), "bit for bit");
+            let is_same = |one: &&LocalRecord| {
+                one.rtype == record.rtype
+                    && one.name.eq_ignore_ascii_case(&record.name)
+                    && one.data.eq_ignore_ascii_case(&record.data)
+            };
+            let first = records.iter().find(is_same).unwrap_or(record);
+            let is_there = |data: &[u8]| *data == *record.data || *data == *first.data;
+            assert!(truncated || data.any(is_there), "bit for bit");
         }
     }
 }
