@@ -277,6 +277,8 @@ fn a_full_disk_leaves_fetched_lists_and_transferred_zones_as_they_are() {
         write_certificates("lists.test");
         fs::create_dir(path("www")).unwrap();
         fs::write(path("www/ads"), "n1.listed.test\n").unwrap();
+        // The server tells versions apart by the second.
+        sh("touch -d '1 hour ago' /run/lab/www/ads");
         let _server = serve_files(("127.0.0.1", 8443));
         let zone = transfer::TRANSFER.replace("/run/lab/kept.rpz", "/run/lab/small/rpz");
         let pmdns = Pmdns::start_on_tap(&format!("{FETCHED}{zone}{}", upstream(nsd::PORT)));
