@@ -5,6 +5,8 @@ import re
 import subprocess
 import time
 
+from playwright.sync_api import expect
+
 SERVER = os.environ["PMDNS_SERVER"]
 # A text that would run a script where somebody made markup of it, with a character that turns what follows around.
 RAW = "<img src=x onerror=alert(1)>\u202e"
@@ -42,4 +44,6 @@ def until(what, is_true):
 
 
 def go(page, name):
+    """Goes to a page of the console, which changes some time after the click."""
     page.get_by_role("link", name=name, exact=True).click()
+    expect(page.locator("main > section:not([hidden])")).to_have_attribute("aria-label", name)
