@@ -1,5 +1,5 @@
-//! A bound on lines about what may change at any rate, as with a link that flaps: what is left out is counted, and told when there
-//! is room again.
+//! A bound on lines about what may change at any rate, as with a link that flaps. What is left out is counted, and told when
+//! there is room again.
 
 use std::time::{Duration, Instant};
 

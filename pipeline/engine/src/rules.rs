@@ -1,10 +1,9 @@
 //! How new rules replace those in use while queries are answered.
 //!
-//! A data core frees and allocates nothing, so new rules are lent to it. The
-//! reloader prepares everything that a thread needs and puts it into that
-//! thread's ring. Between two batches the thread swaps it for its old rules. These come back through a second ring and
-//! are freed where they were made. A reload is over when all old rules have come back. Until then no other reload
-//! begins, so neither ring is ever full.
+//! A data core frees and allocates nothing, so new rules are lent to it. The reloader prepares everything that a thread needs
+//! and puts it into that thread's ring. Between two batches the thread swaps it for its old rules. These come back through a
+//! second ring and are freed where they were made. A reload is over when all old rules have come back. Until then no other
+//! reload begins, so neither ring is ever full.
 //!
 //! Threads swap their rules one after another. A packet that was judged by the old rules may be encoded on a core with
 //! the new ones, or the reverse. Encode notices that, and judges again. The facts about the client stay as acl found

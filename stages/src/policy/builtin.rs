@@ -79,7 +79,7 @@ pub(super) fn resolver_arpa(records: &[LocalRecord]) -> Vec<LocalRecord> {
 pub(super) fn ipv4only_arpa(records: &[LocalRecord], dns64: &Dns64) -> Vec<LocalRecord> {
     let name = wire(IPV4_ONLY);
     let mut all = empty_zones(vec![name.clone()], records, &[]);
-    let is_ours = !all.is_empty();
+    let (is_ours, trees) = (!all.is_empty(), Trees::of(records));
     for address in IPV4_ONLY_ADDRESSES.into_iter().filter(|_| is_ours) {
         let mut add = |name: &[u8], rtype: u16, data: &[u8]| {
             all.push(LocalRecord { name: name.into(), rtype, ttl: TTL, data: data.into() });
@@ -89,7 +89,7 @@ pub(super) fn ipv4only_arpa(records: &[LocalRecord], dns64: &Dns64) -> Vec<Local
         let [a, b, c, d] = address;
         let reverse = wire(&format!("{d}.{c}.{b}.{a}.in-addr.arpa"));
         let is_there = records.iter().any(|record| *record.name == *reverse);
-        if !is_there && !Trees::of(records).hide(&reverse) {
+        if !is_there && !trees.hide(&reverse) {
             add(&reverse, rtype::PTR, &name);
         }
     }
