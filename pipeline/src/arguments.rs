@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use pmdns_control::RuleAction;
+use pmdns_control::cache::MAX_SHOWN;
+
 use crate::control::{profile, top};
 use crate::health::drain;
 
+mod asked;
 mod clients;
 mod instance;
-mod line;
 mod lists;
 mod local;
 mod request;
@@ -23,10 +26,9 @@ mod upstreams;
 
 pub use self::clients::ClientCommand;
 pub use self::instance::{ConfigFile, ImportFormat, Instance, config_file};
-pub use self::line::{Line, WordError};
 pub use self::lists::ListCommand;
 pub use self::local::LocalCommand;
-pub use self::request::{AskedFor, Listed, Printed, shown};
+pub use self::request::{AskedFor, Listed, Printed};
 pub use self::searches::{LogArguments, PacketFilter, TraceArguments};
 pub use self::traffic::{HitterArguments, LimitArguments};
 pub use self::upstreams::UpstreamCommand;
@@ -118,7 +120,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
         /// Check again and again. While the instance is fit, there is the `anycast.interface`, which routing daemons announce.
-        #[arg(long, conflicts_with_all = ["json", "socket"])]
+        #[arg(long, conflicts_with_all = ["json", "socket", "api"])]
         watch: bool,
         /// The config file, for `--watch`, which finds the instance's socket there.
         #[command(flatten)]
@@ -185,8 +187,8 @@ pub enum Command {
         #[arg(long)]
         suffix: bool,
         /// The answer to clients: nxdomain, nodata, refused, null or drop.
-        #[arg(long, default_value = "nxdomain")]
-        action: String,
+        #[arg(long, default_value_t)]
+        action: RuleAction,
         /// A view in which the entry holds, and no other; may be given again.
         #[arg(long = "view", value_name = "VIEW")]
         views: Vec<String>,
@@ -296,7 +298,7 @@ pub enum Command {
         #[arg(long = "type", value_name = "TYPE")]
         record_type: Option<String>,
         /// How many answers, 1 to 10000.
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_SHOWN)))]
         limit: u32,
         /// The instance that is asked.
         #[command(flatten)]
@@ -332,7 +334,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over.
+    /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over (with `--api` five minutes).
     #[command(
         after_help = "Example: pmdns capture --write packets.pcapng --client 192.0.2.0/24 --count 1000"
     )]
@@ -344,8 +346,8 @@ pub enum Command {
         #[command(flatten)]
         filter: PacketFilter,
         /// End after so many packets.
-        #[arg(long)]
-        count: Option<u64>,
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        count: Option<u32>,
         /// Also write the answers to these clients and names, as they leave.
         #[arg(long)]
         answers: bool,

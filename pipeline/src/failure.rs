@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use pmdns::arguments::WordError;
-use pmdns::capture::client::ClientError;
 #[cfg(feature = "dpdk")]
 use pmdns::clients::ClientsError;
 #[cfg(feature = "dpdk")]
@@ -12,9 +10,8 @@ use pmdns::control::api::ApiError;
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
 use pmdns::control::profile::ProfileError;
-use pmdns::control::socket::SocketError;
 use pmdns::control::top::TopError;
-use pmdns::health::watch::{CheckError, WatchError};
+use pmdns::health::watch::WatchError;
 use pmdns::log::LogError;
 #[cfg(feature = "dpdk")]
 use pmdns::query_log::QueryLogError;
@@ -28,6 +25,7 @@ use pmdns::streams::StreamsError;
 use pmdns::transfer::TransferError;
 use pmdns_config::import::ImportError;
 use pmdns_config::{ConfigError, told};
+use pmdns_control::client::ClientError;
 use pmdns_engine::engine::EngineError;
 use pmdns_engine::snapshot::SnapshotError;
 use pmdns_stages::policy::RulesetError;
@@ -67,29 +65,21 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]
-    Socket(#[from] SocketError),
-    #[error("the instance sent no report: {0}")]
-    Report(#[from] serde_json::Error),
+    Ask(#[from] ClientError),
+    #[error("the instance sent no answer that this pmdns can read: {0}; is it the same version?")]
+    Answer(#[from] serde_json::Error),
     #[error(transparent)]
     Top(#[from] TopError),
     #[error(transparent)]
     Profile(#[from] ProfileError),
     #[error("not reloaded, the rules in use stay: {0}")]
     Reload(String),
-    #[error("{0}")]
-    Refused(String),
-    #[error(transparent)]
-    Word(#[from] WordError),
-    #[error(transparent)]
-    Capture(#[from] ClientError),
     #[error(transparent)]
     File(#[from] SnapshotError),
     #[error("this machine could suit pmdns better: see the lines that begin with `warn`")]
     Unsuited,
     #[error("pmdns does not run well here: see the lines that begin with `fail`")]
     Unfit,
-    #[error(transparent)]
-    Check(#[from] CheckError),
     #[error(transparent)]
     Watch(#[from] WatchError),
     #[error("this node is not fit to serve")]
@@ -119,7 +109,7 @@ impl Failure {
     /// Exit codes are documented in docs/operations.md.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Config(_) | Self::Wrong(_) | Self::Log(_) | Self::Word(_) => 2,
+            Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
             Self::Unmet(_, code) => *code,
             Self::Import(_) | Self::Unloadable(_) | Self::Write { .. } => 2,
             Self::Find(FindError::Config(_) | FindError::NoDatabase(_) | FindError::Wrong(_)) => 2,
@@ -161,24 +151,30 @@ impl Failure {
                 _ => 2,
             },
             Self::Reload(_) => 2,
-            Self::Socket(_)
-            | Self::Capture(ClientError::Socket(_))
-            | Self::Top(TopError::Socket(_))
-            | Self::Profile(ProfileError::Ask(TopError::Socket(_))) => 5,
-            Self::Check(CheckError::Socket(_)) => 5,
+            Self::Ask(error)
+            | Self::Top(TopError::Ask(error))
+            | Self::Profile(ProfileError::Ask(TopError::Ask(error))) => of_client(error),
             Self::Watch(WatchError::Interface(_)) => 4,
             Self::Unhealthy => 8,
             Self::Drained => 9,
-            Self::Check(CheckError::Answer(_)) | Self::Watch(_) | Self::Traffic(_) => 1,
+            Self::Watch(_) | Self::Traffic(_) => 1,
             Self::Unsuited | Self::Incomplete => 6,
             Self::Unfit => 7,
             Self::Decisive => 10,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
-            Self::Capture(ClientError::File(_)) => 1,
-            Self::Report(_) | Self::Refused(_) | Self::File(_) => 1,
+            Self::Answer(_) | Self::File(_) => 1,
             Self::Signal(_) | Self::Print(_) => 1,
         }
+    }
+}
+
+/// Nobody answers, or not to us; or what was asked is not done.
+fn of_client(error: &ClientError) -> u8 {
+    match error {
+        ClientError::Server(_) => 2,
+        ClientError::Ask { .. } | ClientError::Denied(_) | ClientError::Token { .. } => 5,
+        ClientError::Refused(_) | ClientError::Answer { .. } | ClientError::File(_) => 1,
     }
 }
 

@@ -5,42 +5,37 @@
 mod failure;
 mod files;
 
-use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
 use pmdns::arguments::{
-    self, Arguments, AskedFor, Command, ConfigFile, HitterArguments, Instance, LimitArguments,
-    Line, PacketFilter, Printed, TraceArguments, shown,
+    self, Arguments, AskedFor, Command, Instance, PacketFilter, Printed, TraceArguments,
 };
-use pmdns::capture::{TraceReport, client};
+use pmdns::capture::client;
 use pmdns::control::print;
 use pmdns::control::profile;
+#[cfg(feature = "dpdk")]
 use pmdns::control::reload::Written;
 use pmdns::control::report::Report;
-use pmdns::control::socket::{self, ANSWER_PATIENCE, ORDER_PATIENCE};
 use pmdns::control::top;
-use pmdns::health::{State, drain, watch};
+use pmdns::health::{Health, State, drain, watch};
 use pmdns::log;
-use pmdns::lookup::LookupReport;
 use pmdns::query_log::find;
 use pmdns::replay;
 #[cfg(feature = "dpdk")]
 use pmdns::run;
 use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigText};
-use pmdns_control::answers::{Configuration, Difference, EntryPage};
-use pmdns_control::cache::CachePage;
-use pmdns_control::hitters::{Floods, Hitters, Limits};
+use pmdns_control::Call;
+use pmdns_control::answers::Difference;
+use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError};
+use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch, TraceReport};
 use pmdns_engine::snapshot::{self, SnapshotError};
-
-use serde::de::DeserializeOwned;
 
 use failure::Failure;
 use files::{check, examine, import};
@@ -68,26 +63,12 @@ fn set_up_log() -> Result<(), Failure> {
 }
 
 fn execute(command: Command) -> Result<(), Failure> {
+    let command = match command.asked() {
+        Ok(asked) => return print_asked(asked),
+        Err(command) => command,
+    };
     match command {
-        Command::Run { file: ConfigFile { config }, counters, json } => {
-            let text = ConfigText::read(&config)?;
-            let written = Written::of(&text);
-            files::require(&text)?;
-            let settings = text.into_config()?;
-            #[cfg(feature = "dpdk")]
-            {
-                let report = run::run(&settings, written, &config)?;
-                if counters || json {
-                    return print_report(&report, json);
-                }
-                Ok(print::summary(&report, &mut io::stdout().lock())?)
-            }
-            #[cfg(not(feature = "dpdk"))]
-            {
-                let _ = (settings, written, counters, json);
-                Err(Failure::NoDpdk)
-            }
-        }
+        Command::Run { file, counters, json } => run(&file.config, counters, json),
         Command::Check { file, elsewhere } => check(&file.config, elsewhere),
         Command::Import { file, format, output, partial } => {
             import(&file, format, output.as_deref(), partial)
@@ -101,124 +82,70 @@ fn execute(command: Command) -> Result<(), Failure> {
         }
         Command::Health { file, watch: true, .. } => Ok(watch::run(&Config::load(&file.config)?)?),
         Command::Health { instance, json, .. } => health(&instance, json),
-        Command::Drain { wait, instance } => {
-            print_done(&instance, Line::new("drain"), None)?;
-            match wait.map(|seconds| drain::wait(&instance.socket, seconds)).transpose()? {
-                Some(Err(queries)) => Err(Failure::Traffic(queries)),
-                _ => Ok(()),
-            }
-        }
-        Command::Resume { instance } => print_done(&instance, Line::new("resume"), None),
-        Command::Reload { instance } => {
-            let done = order(&instance, Line::new("reload"), None, Failure::Reload)?;
-            Ok(writeln!(io::stdout(), "reloaded: {done}")?)
-        }
+        Command::Drain { wait, instance } => drain(&instance.client()?, wait),
+        Command::Reload { instance } => match instance.client()?.done(&Call::Reload) {
+            Ok(done) => Ok(writeln!(io::stdout(), "reloaded: {done}")?),
+            Err(ClientError::Refused(why)) => Err(Failure::Reload(why)),
+            Err(error) => Err(error.into()),
+        },
         Command::Stats { instance, json } => {
-            let text = socket::ask(&instance.socket, "stats", ANSWER_PATIENCE)?;
-            print_json(&serde_json::from_str(&text)?, json)
+            let report = instance.client()?.get_within(&Call::Stats, ANSWER_PATIENCE)?;
+            print_json(&report, json)
         }
-        Command::Purge { name, suffix, record_type, instance } => {
-            let line = Line::new("purge").word(name).flag("suffix", suffix);
-            print_done(&instance, line.option("type", record_type), None)
-        }
-        Command::Block { name, suffix, action, views, instance } => {
-            let line = Line::new("block").word(name).word(action).flag("suffix", suffix);
-            print_done(&instance, line.each("view", &views), None)
-        }
-        Command::Allow { name, suffix, views, instance } => {
-            let line = Line::new("allow").word(name).flag("suffix", suffix);
-            print_done(&instance, line.each("view", &views), None)
-        }
-        Command::Unblock { name, view, instance } => {
-            print_done(&instance, Line::new("unblock").word(name).option("view", view), None)
-        }
-        Command::Refresh { name, instance } => {
-            print_done(&instance, Line::new("refresh").word(name), None)
-        }
-        Command::Entries { after, listed } => print_asked(AskedFor::list(
-            Line::new("entries").maybe(after),
-            listed,
-            shown::<EntryPage>,
-        )),
-        Command::Local { command } => print_asked(command.request()),
-        Command::Client { command } => print_asked(command.request()),
-        Command::List { command } => print_asked(command.request()),
-        Command::Upstream { command } => print_asked(command.request()),
-        Command::Config { diff, instance, .. } => show_config(&instance, diff),
-        Command::Dump { file, instance } => dump(&instance, &file),
-        Command::Cache { name, record_type, limit, instance, json } => {
-            let line = Line::new("cache limit").word(limit).option("name", name);
-            let request = line.option("type", record_type).text()?;
-            let answer = socket::ask(&instance.socket, &request, ORDER_PATIENCE)?;
-            print_text::<CachePage>(&told(&answer)?, json)
-        }
+        Command::Config { instance, .. } => show_difference(&instance.client()?),
+        Command::Dump { file, instance } => dump(&instance.client()?, &file),
         Command::Load { file, instance } => {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
-            let opened = open_regular(&file).map_err(failed)?;
-            print_done(&instance, file_request("load", &file)?, Some(&opened))
-        }
-        Command::Lookup { name, record_type, client, instance, json } => {
-            let line = Line::new("lookup").word(name).word(record_type);
-            let request = line.option("client", client).text()?;
-            print_text::<LookupReport>(
-                &told(&socket::ask(&instance.socket, &request, ORDER_PATIENCE)?)?,
-                json,
-            )
+            let mut opened = open_regular(&file).map_err(failed)?;
+            let done = instance.client()?.upload(&Call::CacheLoad, &mut opened)?;
+            Ok(writeln!(io::stdout(), "{done}")?)
         }
         Command::Capture { write, filter, count, answers, instance } => {
-            let line = filter.of(Line::new("capture")).option("count", count);
-            let request = line.flag("answers", answers).text()?;
-            let answer = client::capture(&instance.socket, &request, &write)?;
-            Ok(writeln!(io::stderr(), "{}", done(&answer, Failure::Refused)?)?)
+            let (client, search) = (instance.client()?, filter.search(longest_watch(&instance)));
+            let count = Some(count.unwrap_or(u32::MAX));
+            let call = Call::Capture(PacketSearch { count, answers, ..search });
+            let done = client::capture(&client, &call, &write)?;
+            Ok(writeln!(io::stderr(), "{done}")?)
         }
         Command::Log { search } => Ok(find::run(&search, &mut io::stdout().lock())?),
-        Command::Trace { search: TraceArguments { count, port, client, name, instance, json } } => {
-            let filter = PacketFilter { port, client, name, stage: None, reason: None };
-            let request = filter.of(Line::new("trace")).option("count", Some(count)).text()?;
-            let answer = client::ask(&instance.socket, &request, None, || false)?;
-            print_text::<TraceReport>(&told(&answer)?, json)
-        }
-        Command::Hitters { search: HitterArguments { what, window, count, json, instance } } => {
-            let request = format!("hitters {what} {window} {count}");
-            print_text::<Hitters>(&asked(&instance, &request)?, json)
-        }
-        Command::Floods { json, instance } => {
-            print_text::<Floods>(&asked(&instance, "floods")?, json)
-        }
-        Command::Limit { limit: LimitArguments { zone, rate, time, json, instance } } => match zone
-        {
-            Some(zone) => {
-                let line = Line::new("limit").word(zone).word(rate.unwrap_or_default());
-                print_done(&instance, line.maybe(time.map(|time| time.0.as_secs())), None)
-            }
-            None => print_text::<Limits>(&asked(&instance, "limits")?, json),
-        },
-        Command::Unlimit { zone, instance } => {
-            print_done(&instance, Line::new("unlimit").word(zone), None)
-        }
-        Command::Top { instance: Instance { socket }, interval, once: true } => {
-            Ok(top::print_once(&socket, interval, &mut io::stdout().lock())?)
+        Command::Trace { search } => trace(search),
+        Command::Top { instance, interval, once: true } => {
+            Ok(top::print_once(&instance.client()?, interval, &mut io::stdout().lock())?)
         }
         Command::Top { instance, interval, once: false } => {
-            Ok(top::run(&instance.socket, interval)?)
+            Ok(top::run(&instance.client()?, interval)?)
         }
         Command::Profile { seconds, output, instance } => {
-            Ok(profile::run(&instance.socket, Duration::from_secs(seconds), &output)?)
+            Ok(profile::run(&instance.client()?, Duration::from_secs(seconds), &output)?)
         }
-        Command::Version => {
-            let commit = option_env!("PMDNS_COMMIT").unwrap_or("not said by the build");
-            writeln!(io::stdout(), "pmdns {}", env!("CARGO_PKG_VERSION"))?;
-            writeln!(io::stdout(), "commit: {commit}")?;
-            #[cfg(feature = "dpdk")]
-            writeln!(io::stdout(), "{}", pmdns_nics::dpdk::version())?;
-            Ok(())
-        }
+        Command::Version => version(),
+        _ => unreachable!("it is one call"),
     }
+}
+
+#[cfg(feature = "dpdk")]
+fn run(config: &Path, counters: bool, json: bool) -> Result<(), Failure> {
+    let text = ConfigText::read(config)?;
+    let written = Written::of(&text);
+    files::require(&text)?;
+    let report = run::run(&text.into_config()?, written, config)?;
+    if counters || json {
+        return print_report(&report, json);
+    }
+    Ok(print::summary(&report, &mut io::stdout().lock())?)
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn run(config: &Path, _: bool, _: bool) -> Result<(), Failure> {
+    let text = ConfigText::read(config)?;
+    files::require(&text)?;
+    text.into_config()?;
+    Err(Failure::NoDpdk)
 }
 
 /// Prints the result of a check. The exit code tells it as well.
 fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
-    let health = watch::check(&instance.socket, ANSWER_PATIENCE)?;
+    let health: Health = instance.client()?.get_within(&Call::Health, ANSWER_PATIENCE)?;
     let mut out = io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string(&health)?)?;
@@ -232,91 +159,71 @@ fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// Sends a request to a running instance, and returns its answer.
-fn order(
-    instance: &Instance,
-    line: Line,
-    file: Option<&File>,
-    refused: fn(String) -> Failure,
-) -> Result<String, Failure> {
-    done(&socket::ask_with(&instance.socket, &line.text()?, file, ORDER_PATIENCE)?, refused)
-}
-
-/// The answer of an instance about its work.
-fn done(answer: &str, refused: fn(String) -> Failure) -> Result<String, Failure> {
-    match answer.trim().split_once(' ') {
-        Some(("ok", done)) => Ok(done.to_owned()),
-        Some(("error:", why)) => Err(refused(why.to_owned())),
-        _ => Err(refused("the instance went away, or does not know this request".to_owned())),
+fn drain(instance: &ApiClient, wait: Option<u64>) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{}", instance.done(&Call::Drain)?)?;
+    match wait.map(|seconds| drain::wait(instance, seconds)).transpose()? {
+        Some(Err(queries)) => Err(Failure::Traffic(queries)),
+        _ => Ok(()),
     }
 }
 
-/// The same, and prints the answer.
-fn print_done(instance: &Instance, line: Line, file: Option<&File>) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{}", order(instance, line, file, Failure::Refused)?)?)
-}
-
-/// Sends a request that is answered with JSON.
-fn asked(instance: &Instance, request: &str) -> Result<String, Failure> {
-    told(&socket::ask(&instance.socket, request, ANSWER_PATIENCE)?)
-}
-
-/// The JSON of an answer.
-fn told(answer: &str) -> Result<String, Failure> {
-    match answer.strip_prefix("error: ") {
-        Some(why) => Err(Failure::Refused(why.trim_end().to_owned())),
-        None if answer.is_empty() => Err(Failure::Refused("the instance went away".to_owned())),
-        None => Ok(answer.to_owned()),
-    }
-}
-
-/// Sends a request, and prints what is wanted of its answer.
-fn print_asked(AskedFor { line, instance, printed }: AskedFor) -> Result<(), Failure> {
-    let show = match printed {
-        Printed::Done => return print_done(&instance, line, None),
-        Printed::Json => None,
-        Printed::Text(show) => Some(show),
-    };
-    let json = asked(&instance, &line.text()?)?;
+/// Makes a call, and prints what is wanted of its answer.
+fn print_asked(AskedFor { call, instance, printed }: AskedFor) -> Result<(), Failure> {
+    let client = instance.client()?;
     let mut out = io::stdout().lock();
-    match show {
-        Some(show) => Ok(write!(out, "{}", show(&json)?)?),
-        None => Ok(writeln!(out, "{json}")?),
+    match printed {
+        Printed::Done => Ok(writeln!(out, "{}", client.done(&call)?)?),
+        Printed::Json => Ok(writeln!(out, "{}", client.ask(&call)?)?),
+        Printed::Text(show) => Ok(write!(out, "{}", show(&client.ask(&call)?)?)?),
     }
 }
 
-/// Prints the configuration in use, or where the file differs from it.
-fn show_config(instance: &Instance, diff: bool) -> Result<(), Failure> {
-    if !diff {
-        return print_text::<Configuration>(&asked(instance, "config")?, false);
-    }
-    let shown: Difference = serde_json::from_str(&asked(instance, "config diff")?)?;
+/// Prints where the file differs from the configuration in use.
+fn show_difference(instance: &ApiClient) -> Result<(), Failure> {
+    let shown: Difference = instance.get(&Call::ConfigDiff)?;
     write!(io::stdout(), "{shown}")?;
-    shown.error.map_or(Ok(()), |error| Err(Failure::Refused(error)))
+    shown.error.map_or(Ok(()), |error| Err(ClientError::Refused(error).into()))
 }
 
-/// Prints a report that came as JSON.
-fn print_text<R: DeserializeOwned + Display>(text: &str, json: bool) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match json {
-        true => Ok(writeln!(out, "{text}")?),
-        false => Ok(write!(out, "{}", serde_json::from_str::<R>(text)?)?),
-    }
-}
-
-/// Creates a file with the user's own rights, has the instance write it, and gives it its name at the end.
-fn dump(instance: &Instance, file: &Path) -> Result<(), Failure> {
+/// Writes the cache of an instance into a file with the user's own rights, which gets its name at the end.
+fn dump(instance: &ApiClient, file: &Path) -> Result<(), Failure> {
     let failed = |source| SnapshotError::Write { path: file.to_owned(), source };
     let whole = snapshot::create(file).map_err(failed)?;
-    let request = file_request("dump", file)?;
-    let done = order(instance, request, Some(whole.file()), Failure::Refused)?;
+    let done = instance.download(&Call::CacheDump, &mut whole.file(), || false);
+    let done = done.map_err(|error| match error {
+        ClientError::File(source) => failed(source).into(),
+        error => Failure::from(error),
+    })?;
     whole.finish().map_err(failed)?;
     Ok(writeln!(io::stdout(), "{done}")?)
 }
 
-/// A request with the name of its file, which the instance uses for its log and errors.
-fn file_request(word: &str, file: &Path) -> Result<Line, Failure> {
-    Ok(Line::new(word).rest(std::path::absolute(file)?.display()))
+fn trace(search: TraceArguments) -> Result<(), Failure> {
+    let TraceArguments { count, port, client, name, instance, json } = search;
+    let filter = PacketFilter { port, client, name, stage: None, reason: None };
+    let search = PacketSearch { count: Some(count), ..filter.search(longest_watch(&instance)) };
+    let told = client::told_to_end()?;
+    let text =
+        instance.client()?.ask_until(&Call::Trace(search), || told.load(Ordering::Relaxed))?;
+    let mut out = io::stdout().lock();
+    match json {
+        true => Ok(writeln!(out, "{text}")?),
+        false => Ok(write!(out, "{}", serde_json::from_str::<TraceReport>(&text)?)?),
+    }
+}
+
+/// For how many seconds packets of an instance may be watched.
+fn longest_watch(instance: &Instance) -> u32 {
+    if instance.api.is_some() { MAX_SECONDS } else { MAX_SECONDS_OF_USERS }
+}
+
+fn version() -> Result<(), Failure> {
+    let commit = option_env!("PMDNS_COMMIT").unwrap_or("not said by the build");
+    writeln!(io::stdout(), "pmdns {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(io::stdout(), "commit: {commit}")?;
+    #[cfg(feature = "dpdk")]
+    writeln!(io::stdout(), "{}", pmdns_nics::dpdk::version())?;
+    Ok(())
 }
 
 fn print_report(report: &Report, json: bool) -> Result<(), Failure> {

@@ -61,6 +61,8 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     let metrics_client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let held = use_up_descriptors();
     control_client.connect(&SockAddr::unix(&path).unwrap()).unwrap();
+    let stats = b"GET /api/v1/stats HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+    (&control_client).write_all(stats).unwrap();
     metrics_client.connect(&address.into()).unwrap();
     (&metrics_client).write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
     // Each of the three fails now: the socket to ask upstream from, and both accepts.
@@ -74,10 +76,11 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     rig.wait_until(|rig| rig.resolve(&query("after.example. A")).records == 1);
     let waiting = std::thread::spawn(move || read_all(control_client));
     rig.wait_until(|_| {
-        control.take(|_, client| client.answer("the report"));
+        control.take(|_, caller| caller.done("the report"));
         waiting.is_finished()
     });
-    assert_eq!(waiting.join().unwrap(), "the report");
+    let answer = waiting.join().unwrap();
+    assert!(answer.ends_with("{\"done\":\"the report\"}"), "{answer}");
     let waiting = std::thread::spawn(move || read_all(metrics_client));
     rig.wait_until(|_| {
         metrics.answer(Report::default);

@@ -76,7 +76,7 @@ impl Drop for Audit {
 
 fn outcome_of(reply: &Reply) -> Outcome<'_> {
     match reply {
-        Reply::Json(_) => Outcome::Done(""),
+        Reply::Json(_) | Reply::Health(_) => Outcome::Done(""),
         Reply::Done(done) | Reply::Entries(EntriesDone { done, .. }) => Outcome::Done(done),
         Reply::Refused(_, why) => Outcome::Refused(why),
     }

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 pub const MAX_SHOWN: u32 = 10_000;
 
 /// Which answers are shown.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, IntoParams)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct CacheSearch {

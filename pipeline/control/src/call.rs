@@ -1,96 +1,160 @@
 //! The calls.
 
+use std::time::Duration;
+
+use axum::http::Method;
+use pmdns_config::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::cache::CacheSearch;
 use crate::entries::{ClientChange, EntryChoice, EntryRequest, RecordRequest};
-use crate::health::State as NodeState;
 use crate::hitters::{HittersQuery, LimitOrder};
-use crate::lists::ListChange;
+use crate::lists::NewList;
 use crate::lookup::LookupRequest;
 use crate::query_log::LogSearch;
 use crate::trace::PacketSearch;
-use crate::upstreams::UpstreamChange;
+use crate::upstreams::{NewUpstream, UpstreamState};
 
 /// The most entries or records of one answer.
-pub(crate) const MAX_PAGE: usize = 1000;
+pub const MAX_PAGE: usize = 1000;
 /// As many as come without a wish.
 const PAGE: usize = 100;
 
-/// A call of an operator to a running instance.
+/// A call's row in the table of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub struct Route {
+    /// The method of its request. What changes nothing is a `GET`.
+    pub method: Method,
+    /// The path of its request, as the router and the description have it.
+    pub path: &'static str,
+    /// The role that it needs.
+    pub role: Role,
+    /// How long the instance may take for it.
+    pub patience: Duration,
+}
+
+/// What the main thread knows.
+pub(crate) const KNOWN: Duration = Duration::from_secs(10);
+/// Block lists are read for it.
+pub(crate) const SEARCHED: Duration = Duration::from_secs(60);
+/// The database of the query log is searched for it.
+pub(crate) const LOGGED: Duration = Duration::from_secs(20);
+/// Packets take to their end, once no more are taken in.
+const LINGER: Duration = Duration::from_secs(20);
+/// Files with millions of names are read, and lists are fetched.
+pub(crate) const WORK: Duration = Duration::from_secs(300);
+/// The whole cache goes by. It is longer than a slow reader of a dump is borne with.
+const CACHE: Duration = Duration::from_secs(900);
+
+/// The table of calls: what each is, what it takes, its role, its route, and how long it may take.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident $(($($takes:ty),+))?: $role:ident $method:ident $path:literal, $patience:ident;)*) => {
+        /// A call of an operator to a running instance.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Call {
+            $($(#[$doc])* $name $(($($takes),+))?,)*
+        }
+
+        impl Call {
+            /// The rows of all calls.
+            pub const ROUTES: &[Route] = &[
+                $(Route { method: Method::$method, path: $path, role: Role::$role, patience: $patience },)*
+            ];
+
+            /// Its row.
+            pub fn route(&self) -> Route {
+                match self {
+                    $(Self::$name { .. } => Route {
+                        method: Method::$method, path: $path, role: Role::$role, patience: $patience,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+calls! {
     /// What runs, and since when.
-    State,
+    State: Figures GET "/api/v1/state", KNOWN;
     /// Every counter.
-    Stats,
+    Stats: Figures GET "/api/v1/stats", KNOWN;
     /// Whether this node is fit to serve.
-    Health,
-    /// Say whether clients shall come to this node.
-    SetState(NodeState),
-    /// What a client would get, and why.
-    Lookup(LookupRequest),
-    /// Answers in the cache.
-    Cache(CacheSearch),
-    /// Write every answer in the cache into the pipe that comes with the call.
-    CacheDump,
-    /// Search the query log.
-    Log(LogSearch),
-    /// Follow packets through the stages.
-    Trace(PacketSearch),
-    /// Write packets to the file that comes with the call.
-    Capture(PacketSearch),
+    Health: Figures GET "/api/v1/health", KNOWN;
+    /// Say that clients shall go to other nodes.
+    Drain: Operate POST "/api/v1/drain", KNOWN;
+    /// Say that clients shall come again.
+    Resume: Operate POST "/api/v1/resume", KNOWN;
     /// Read the rules anew from the file.
-    Reload,
-    /// Take answers out of the cache.
-    Purge(PurgeOrder),
-    /// The groups of clients.
-    Views,
-    /// The resolvers that are asked.
-    Upstreams,
-    /// Change the resolvers that are asked, until the instance stops.
-    ChangeUpstream(UpstreamChange),
-    /// The block lists.
-    Lists,
-    /// Fetch the lists of this name now.
-    RefreshList(String),
-    /// Change the block lists, until the instance stops.
-    ChangeList(ListChange),
+    Reload: Operate POST "/api/v1/reload", WORK;
     /// The configuration in use.
-    Config,
+    Config: Read GET "/api/v1/config", KNOWN;
     /// What the file says otherwise.
-    ConfigDiff,
+    ConfigDiff: Read GET "/api/v1/config/diff", KNOWN;
+    /// The groups of clients.
+    Views: Read GET "/api/v1/views", KNOWN;
+    /// The resolvers that are asked.
+    Upstreams: Figures GET "/api/v1/upstreams", KNOWN;
+    /// Ask one more, until the instance stops.
+    AddUpstream(NewUpstream): Operate POST "/api/v1/upstreams", WORK;
+    /// Have the one with this address asked otherwise.
+    SetUpstream(String, UpstreamState): Operate PATCH "/api/v1/upstreams/{address}", WORK;
+    /// Ask the one with this address no more.
+    RemoveUpstream(String): Operate DELETE "/api/v1/upstreams/{address}", WORK;
+    /// The block lists.
+    Lists: Figures GET "/api/v1/lists", KNOWN;
+    /// Fetch the lists of this name now.
+    RefreshList(String): Operate POST "/api/v1/lists/{name}/refresh", WORK;
+    /// Fetch one more, until the instance stops.
+    AddList(NewList): Operate POST "/api/v1/lists", WORK;
+    /// Remove the one of this name, which was added so.
+    RemoveList(String): Operate DELETE "/api/v1/lists/{name}", WORK;
     /// Names that are blocked or allowed at run time.
-    Entries(Page),
+    Entries(Page): Read GET "/api/v1/entries", KNOWN;
     /// Block or allow names.
-    AddEntries(Vec<EntryRequest>),
+    AddEntries(Vec<EntryRequest>): Operate POST "/api/v1/entries", KNOWN;
     /// Remove the entry of a name in a view, or in all views.
-    RemoveEntry(EntryChoice),
+    RemoveEntry(EntryChoice): Operate DELETE "/api/v1/entries/{name}", KNOWN;
     /// Local records of run time.
-    Records(Page),
+    Records(Page): Read GET "/api/v1/local", KNOWN;
     /// Add local records.
-    AddRecords(Vec<RecordRequest>),
+    AddRecords(Vec<RecordRequest>): Operate POST "/api/v1/local", KNOWN;
     /// Remove local records.
-    RemoveRecords(RecordChoice),
+    RemoveRecords(RecordChoice): Operate DELETE "/api/v1/local", KNOWN;
     /// Prefixes of the client table.
-    Clients(Page),
+    Clients(Page): Read GET "/api/v1/clients", KNOWN;
     /// The view that a client with this address is in, and which prefix decides.
-    FindClient(String),
+    FindClient(String): Read GET "/api/v1/clients/{address}", KNOWN;
     /// Put prefixes into views, or take them out of the client table.
-    ChangeClients(Vec<ClientChange>),
+    ChangeClients(Vec<ClientChange>): Operate POST "/api/v1/clients", KNOWN;
     /// Take a prefix out of the client table.
-    RemoveClient(String),
+    RemoveClient(String): Operate DELETE "/api/v1/clients", KNOWN;
+    /// What a client would get, and why.
+    Lookup(LookupRequest): Read GET "/api/v1/lookup", SEARCHED;
+    /// Search the query log.
+    Log(LogSearch): Read GET "/api/v1/log", LOGGED;
+    /// Follow packets through the stages.
+    Trace(PacketSearch): Read GET "/api/v1/trace", LINGER;
+    /// Write packets to the file that comes with the call.
+    Capture(PacketSearch): Read GET "/api/v1/capture", LINGER;
+    /// Answers in the cache.
+    Cache(CacheSearch): Read GET "/api/v1/cache", SEARCHED;
+    /// Take answers out of the cache.
+    Purge(PurgeOrder): Operate POST "/api/v1/purge", WORK;
+    /// Write every answer in the cache into the pipe that comes with the call.
+    CacheDump: Read GET "/api/v1/cache/dump", CACHE;
+    /// Take in the answers that come out of the pipe that comes with the call.
+    CacheLoad: Operate POST "/api/v1/cache/load", CACHE;
     /// Names, clients and zones that come most.
-    Hitters(HittersQuery),
+    Hitters(HittersQuery): Read GET "/api/v1/top", KNOWN;
     /// Zones that are flooded with random names.
-    Floods,
+    Floods: Read GET "/api/v1/floods", KNOWN;
     /// Limits on the misses of zones.
-    Limits,
+    Limits: Read GET "/api/v1/limits", KNOWN;
     /// Limit the misses of a zone.
-    Limit(LimitOrder),
+    Limit(LimitOrder): Operate POST "/api/v1/limits", KNOWN;
     /// Lift the limit of a zone.
-    Unlimit(String),
+    Unlimit(String): Operate DELETE "/api/v1/limits/{zone}", KNOWN;
 }
 
 impl Call {
@@ -105,48 +169,21 @@ impl Call {
 
     /// Whether anything may be another afterwards.
     pub fn is_change(&self) -> bool {
-        match self {
-            Self::Reload
-            | Self::RefreshList(_)
-            | Self::ChangeList(_)
-            | Self::SetState(_)
-            | Self::ChangeUpstream(_)
-            | Self::Purge(_)
-            | Self::AddEntries(_)
-            | Self::RemoveEntry(_)
-            | Self::AddRecords(_)
-            | Self::RemoveRecords(_)
-            | Self::ChangeClients(_)
-            | Self::RemoveClient(_)
-            | Self::Limit(_)
-            | Self::Unlimit(_) => true,
-            Self::State
-            | Self::Stats
-            | Self::Health
-            | Self::Lookup(_)
-            | Self::Log(_)
-            | Self::Cache(_)
-            | Self::CacheDump
-            | Self::Trace(_)
-            | Self::Capture(_)
-            | Self::Views
-            | Self::Upstreams
-            | Self::Lists
-            | Self::Config
-            | Self::ConfigDiff
-            | Self::Entries(_)
-            | Self::Records(_)
-            | Self::Clients(_)
-            | Self::FindClient(_)
-            | Self::Hitters(_)
-            | Self::Floods
-            | Self::Limits => false,
-        }
+        self.route().method != Method::GET
+    }
+
+    /// How long the instance may take for it.
+    pub fn patience(&self) -> Duration {
+        let watched = match self {
+            Self::Trace(search) | Self::Capture(search) => search.seconds,
+            _ => 0,
+        };
+        self.route().patience + Duration::from_secs(watched.into())
     }
 }
 
 /// A purge: which answers are lost.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeOrder {
     /// The name whose answers are taken out.
@@ -160,7 +197,7 @@ pub struct PurgeOrder {
 }
 
 /// A part of a long list.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, IntoParams)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct Page {
@@ -207,5 +244,12 @@ mod tests {
             assert!(call.is_logged(), "{call:?}");
         }
         assert!(!Call::Stats.is_logged() && !Call::State.is_logged());
+    }
+
+    #[test]
+    fn what_changes_something_needs_the_highest_role_and_nothing_else_does() {
+        for Route { method, path, role, .. } in Call::ROUTES {
+            assert_eq!(*method == Method::GET, *role < Role::Operate, "{method} {path}");
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Names that an operator blocks, allows or answers at run time.
 
 use std::fmt;
+use std::str::FromStr;
 
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -76,7 +79,7 @@ pub struct EntryChoice {
 }
 
 /// The view of an entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EntryView {
@@ -90,6 +93,17 @@ impl fmt::Display for EntryKind {
         f.write_str(match self {
             Self::Block => "blocked",
             Self::Allow => "allowed",
+        })
+    }
+}
+
+impl FromStr for RuleAction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let word: StrDeserializer<'_, Error> = text.into_deserializer();
+        Self::deserialize(word).map_err(|_| {
+            format!("`{text}` is no action; write nxdomain, nodata, refused, null or drop")
         })
     }
 }

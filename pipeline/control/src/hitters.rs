@@ -47,7 +47,7 @@ pub enum Window {
 }
 
 /// Which of those that come most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, IntoParams)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct HittersQuery {
@@ -69,7 +69,7 @@ impl Default for HittersQuery {
 }
 
 /// A limit on a zone.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitOrder {
     /// The zone: names in it that the cache cannot answer are limited.

@@ -2,20 +2,11 @@
 
 use std::net::IpAddr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A change of the block lists. It holds until the instance stops, over reloads as well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListChange {
-    /// It is fetched, and its names are blocked.
-    Add(NewList),
-    /// The list of this name, which was added at run time, goes.
-    Remove(String),
-}
-
 /// A block list to fetch by HTTPS.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewList {
     /// Its name: at most 32 letters, digits, `-` and `_`.

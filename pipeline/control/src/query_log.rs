@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 pub const MAX_FOUND: u32 = 10_000;
 
 /// A search. The newest entries come first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct LogSearch {
@@ -38,8 +38,8 @@ pub struct LogSearch {
 }
 
 /// How long ago.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Age(pub Duration);
 
 impl FromStr for Age {
@@ -58,6 +58,12 @@ impl FromStr for Age {
         };
         let number: u32 = number.parse().map_err(|_| wrong())?;
         Ok(Self(Duration::from_secs(u64::from(number) * seconds)))
+    }
+}
+
+impl From<Age> for String {
+    fn from(Age(time): Age) -> Self {
+        format!("{}s", time.as_secs())
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::answers::EntriesDone;
+use crate::health::Health;
 
 /// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Reply {
     Done(String),
     /// The same of entries, with those that no longer hold.
     Entries(EntriesDone),
+    /// Whether the node is fit to serve.
+    Health(Box<Health>),
     /// It is not done.
     Refused(Refusal, String),
 }
@@ -57,25 +60,6 @@ impl Reply {
             }
         }
     }
-
-    /// The reply that this text of the control socket means.
-    pub fn of_text(text: &str) -> Self {
-        let line = text.trim_end();
-        match line.split_once(' ') {
-            Some(("ok", done)) => Self::Done(done.to_owned()),
-            Some(("error:", why)) => Self::Refused(Refusal::Unable, why.to_owned()),
-            _ => Self::Json(line.to_owned()),
-        }
-    }
-
-    /// The text that the control socket gives.
-    pub fn to_text(&self) -> String {
-        match self {
-            Self::Json(json) => json.clone(),
-            Self::Done(done) | Self::Entries(EntriesDone { done, .. }) => format!("ok {done}\n"),
-            Self::Refused(_, why) => format!("error: {why}\n"),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -88,17 +72,5 @@ mod tests {
         assert_eq!(names(0), "there are none");
         assert_eq!(names(2), "there are n0, n1");
         assert_eq!(names(10), "there are n0, n1, n2, n3, n4, n5, n6, n7 and 2 more");
-    }
-
-    #[test]
-    fn texts_of_the_socket_are_replies() {
-        for (text, reply) in [
-            ("ok 3 answers purged\n", Reply::Done("3 answers purged".into())),
-            ("error: no such name\n", Reply::Refused(Refusal::Unable, "no such name".into())),
-            ("{\"a\":1}", Reply::Json("{\"a\":1}".into())),
-        ] {
-            assert_eq!(Reply::of_text(text), reply);
-            assert_eq!(reply.to_text(), text);
-        }
     }
 }

@@ -1,14 +1,13 @@
-//! Calls as lines of words, for the audit: as the control socket takes them, where it does.
+//! Calls as lines of words, for the audit.
 
 use std::fmt::Display;
 
 use crate::call::{Call, PurgeOrder, RecordChoice};
 use crate::entries::{EntryKind, EntryRequest, EntryScope, RecordRequest};
-use crate::health::State;
 use crate::hitters::LimitOrder;
-use crate::lists::{ListChange, NewList};
+use crate::lists::NewList;
 use crate::trace::PacketSearch;
-use crate::upstreams::{NewUpstream, UpstreamChange, UpstreamState};
+use crate::upstreams::{NewUpstream, UpstreamState};
 
 /// A word and its value, or nothing.
 fn option(word: &str, value: Option<impl Display>) -> String {
@@ -39,8 +38,8 @@ impl Call {
             Self::State => "state".to_owned(),
             Self::Stats => "stats".to_owned(),
             Self::Health => "health".to_owned(),
-            Self::SetState(State::Drained) => "drain".to_owned(),
-            Self::SetState(State::Serving) => "resume".to_owned(),
+            Self::Drain => "drain".to_owned(),
+            Self::Resume => "resume".to_owned(),
             Self::Lookup(request) => format!(
                 "lookup {}{}{}",
                 request.name,
@@ -54,6 +53,7 @@ impl Call {
                 option("type", search.r#type.as_ref())
             ),
             Self::CacheDump => "dump".to_owned(),
+            Self::CacheLoad => "load".to_owned(),
             Self::Log(search) => format!(
                 "log{}{}{}{}{}{}",
                 option("name", search.name.as_ref()),
@@ -75,10 +75,15 @@ impl Call {
             }
             Self::Views => "views".to_owned(),
             Self::Upstreams => "upstreams".to_owned(),
-            Self::ChangeUpstream(change) => upstream(change),
+            Self::AddUpstream(NewUpstream { address, group }) => {
+                format!("upstream add {address}{}", option("group", group.as_ref()))
+            }
+            Self::SetUpstream(address, state) => upstream_state(address, *state),
+            Self::RemoveUpstream(address) => format!("upstream remove {address}"),
             Self::Lists => "lists".to_owned(),
             Self::RefreshList(name) => format!("refresh {name}"),
-            Self::ChangeList(change) => list(change),
+            Self::AddList(new) => list(new),
+            Self::RemoveList(name) => format!("list remove {name}"),
             Self::Config => "config".to_owned(),
             Self::ConfigDiff => "config diff".to_owned(),
             Self::Entries(page) => format!("entries{}", option("after", page.after.as_ref())),
@@ -140,75 +145,85 @@ fn packets(search: &PacketSearch) -> String {
     .concat()
 }
 
-fn upstream(change: &UpstreamChange) -> String {
-    match change {
-        UpstreamChange::Add(NewUpstream { address, group }) => {
-            format!("upstream add {address} {}", group.as_deref().unwrap_or_default())
-        }
-        UpstreamChange::Remove(address) => format!("upstream remove {address}"),
-        UpstreamChange::Set(address, UpstreamState { drained, weight }) => {
-            let state = drained.map(|drained| if drained { "drain" } else { "resume" });
-            let weight = weight.map(|weight| format!("weight {address} {weight}"));
-            let state = state.map(|state| format!("{state} {address}"));
-            let both: Vec<String> = state.into_iter().chain(weight).collect();
-            format!("upstream {}", both.join(", "))
-        }
-    }
+fn upstream_state(address: &str, UpstreamState { drained, weight }: UpstreamState) -> String {
+    let state = drained.map(|drained| if drained { "drain" } else { "resume" });
+    let weight = weight.map(|weight| format!("weight {address} {weight}"));
+    let state = state.map(|state| format!("{state} {address}"));
+    let both: Vec<String> = state.into_iter().chain(weight).collect();
+    format!("upstream {}", both.join(", "))
 }
 
-fn list(change: &ListChange) -> String {
-    match change {
-        ListChange::Add(NewList { name, url, address, refresh_seconds, views }) => format!(
-            "list add {name} {url}{}{}{}",
-            option("address", address.as_ref()),
-            option("refresh", *refresh_seconds),
-            each("view", views)
-        ),
-        ListChange::Remove(name) => format!("list remove {name}"),
-    }
+fn list(NewList { name, url, address, refresh_seconds, views }: &NewList) -> String {
+    format!(
+        "list add {name} {url}{}{}{}",
+        option("address", address.as_ref()),
+        option("refresh", *refresh_seconds),
+        each("view", views)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ClientChange;
+    use crate::{ClientChange, RuleAction};
 
     #[test]
-    fn a_line_of_words_is_the_call_again() {
-        for line in [
-            "block a.example null suffix view kids view lab",
-            "allow a.example suffix",
-            "unblock a.example view kids",
-            "unblock a.example",
-            "local add p.lan TXT 60 \"a  b\"",
-            "local remove p.lan A",
-            "client set 192.0.2.0/24 kids",
-            "client remove 192.0.2.0/24",
-            "upstream add 192.0.2.1:53 corp",
-            "upstream drain 192.0.2.1:53",
-            "upstream weight 192.0.2.1:53 7",
-            "upstream remove 192.0.2.1:53",
-            "list add ads https://a.example/l address ::1 refresh 60 view kids",
-            "list remove ads",
-            "refresh ads",
-            "limit a.example 50 600",
-            "unlimit a.example",
+    fn a_call_is_told_as_a_line_with_all_that_it_says() {
+        let address = || "192.0.2.1:53".to_owned();
+        let set = |drained, weight| Call::SetUpstream(address(), UpstreamState { drained, weight });
+        let list = NewList {
+            name: "ads".into(),
+            url: "https://a.example/l".into(),
+            address: "::1".parse().ok(),
+            refresh_seconds: Some(60),
+            views: vec!["kids".into()],
+        };
+        let order = |seconds| LimitOrder { zone: "a.example".into(), rate: 50, seconds };
+        for (call, line) in [
+            (set(Some(true), None), "upstream drain 192.0.2.1:53"),
+            (set(Some(false), Some(7)), "upstream resume 192.0.2.1:53, weight 192.0.2.1:53 7"),
+            (
+                Call::AddUpstream(NewUpstream { address: address(), group: Some("corp".into()) }),
+                "upstream add 192.0.2.1:53 group corp",
+            ),
+            (Call::RemoveUpstream(address()), "upstream remove 192.0.2.1:53"),
+            (
+                Call::AddList(list),
+                "list add ads https://a.example/l address ::1 refresh 60 view kids",
+            ),
+            (Call::RemoveList("ads".into()), "list remove ads"),
+            (Call::RefreshList("ads".into()), "refresh ads"),
+            (Call::Limit(order(Some(600))), "limit a.example 50 600"),
+            (Call::Limit(order(None)), "limit a.example 50"),
+            (Call::Unlimit("a.example".into()), "unlimit a.example"),
+            (Call::RemoveClient("192.0.2.0/24".into()), "client remove 192.0.2.0/24"),
         ] {
-            let call = Call::from_words(line).unwrap().unwrap();
             assert_eq!(call.spelled(), [line]);
         }
+        let record = RecordRequest {
+            name: "p.lan".into(),
+            r#type: "TXT".into(),
+            ttl: 60,
+            data: "\"a  b\"".into(),
+        };
+        assert_eq!(Call::AddRecords(vec![record]).spelled(), ["local add p.lan TXT 60 \"a  b\""]);
     }
 
     #[test]
     fn each_name_has_a_line_and_many_clients_have_one() {
-        let call = |line: &str| Call::from_words(line).unwrap().unwrap();
-        let (Call::AddEntries(one), Call::AddEntries(other)) =
-            (call("block a.example"), call("allow b.example"))
-        else {
-            panic!("both are entries");
+        let entry = |name: &str, kind, scope, views: &[&str]| EntryRequest {
+            name: name.into(),
+            kind,
+            scope,
+            action: RuleAction::Nxdomain,
+            views: views.iter().map(|view| (*view).to_owned()).collect(),
         };
-        let both = Call::AddEntries([one, other].concat());
-        assert_eq!(both.spelled(), ["block a.example nxdomain", "allow b.example"]);
+        let both = Call::AddEntries(vec![
+            entry("a.example", EntryKind::Block, EntryScope::Exact, &[]),
+            entry("b.example", EntryKind::Allow, EntryScope::Suffix, &["kids", "lab"]),
+        ]);
+        let lines = ["block a.example nxdomain", "allow b.example suffix view kids view lab"];
+        assert_eq!(both.spelled(), lines);
         let change = |prefix: &str| ClientChange { prefix: prefix.into(), view: None };
         let clients = Call::ChangeClients(vec![change("192.0.2.7"), change("192.0.2.8")]);
         assert_eq!(clients.spelled(), ["client remove 192.0.2.7 and 1 more"]);

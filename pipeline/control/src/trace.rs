@@ -9,11 +9,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::lookup::RuleReport;
 
-/// The longest time that packets are watched for over HTTP, in seconds.
+/// The longest time, in seconds, for which a token may have packets watched. Few may watch at a time.
 pub const MAX_SECONDS: u32 = 300;
+/// The same for users of this machine, who need no token.
+pub const MAX_SECONDS_OF_USERS: u32 = 3600;
 
 /// Which packets are watched, and how many.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, IntoParams)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct PacketSearch {
@@ -30,8 +32,8 @@ pub struct PacketSearch {
     /// How many at most; absent: 10 of a trace, 1,000 of a capture.
     #[param(minimum = 1)]
     pub count: Option<u32>,
-    /// For how long at most.
-    #[param(required = false, minimum = 1, maximum = 300, default = 10)]
+    /// For how many seconds at most: 300, and 3600 over the unix socket.
+    #[param(required = false, minimum = 1, maximum = 3600, default = 10)]
     pub seconds: u32,
     /// Of a capture: the answers too, as they leave.
     #[param(required = false, default = false)]

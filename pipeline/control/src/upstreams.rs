@@ -1,21 +1,10 @@
 //! Changes of upstreams at run time.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A change of one upstream. It holds until the instance stops, over reloads as well.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UpstreamChange {
-    /// It is asked as well.
-    Add(NewUpstream),
-    /// It is not asked any more. What is under way to it is asked of others at once.
-    Remove(String),
-    /// It gets no new questions, or again, or another share of them.
-    Set(String, UpstreamState),
-}
-
 /// An upstream to add, asked over UDP and TCP.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewUpstream {
     /// Its address and port.
@@ -26,7 +15,7 @@ pub struct NewUpstream {
 }
 
 /// An upstream's share of new questions. Absent fields stay as they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamState {
     /// Whether it gets none. What is under way to it ends as usual.

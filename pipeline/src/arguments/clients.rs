@@ -3,10 +3,11 @@
 use clap::Subcommand;
 
 use pmdns_control::answers::{ClientAnswer, ClientPage};
+use pmdns_control::{Call, ClientChange};
 
+use super::Listed;
 use super::instance::Instance;
-use super::request::{AskedFor, shown};
-use super::{Line, Listed};
+use super::request::{AskedFor, first_page};
 
 /// Commands on the client table.
 #[derive(Subcommand)]
@@ -52,22 +53,21 @@ pub enum ClientCommand {
 }
 
 impl ClientCommand {
-    /// The request, and what is printed of its answer.
-    pub fn request(self) -> AskedFor {
+    /// What it asks.
+    pub(super) fn asked(self) -> AskedFor {
         match self {
             Self::Set { prefix, view, instance } => {
-                AskedFor::done(Line::new("client set").word(prefix).word(view), instance)
+                let change = ClientChange { prefix, view: Some(view) };
+                AskedFor::done(Call::ChangeClients(vec![change]), instance)
             }
             Self::Remove { prefix, instance } => {
-                AskedFor::done(Line::new("client remove").word(prefix), instance)
+                AskedFor::done(Call::RemoveClient(prefix), instance)
             }
-            Self::Show { address, listed } => AskedFor::list(
-                Line::new("client show").word(address),
-                listed,
-                shown::<ClientAnswer>,
-            ),
+            Self::Show { address, listed } => {
+                AskedFor::list::<ClientAnswer>(Call::FindClient(address), listed)
+            }
             Self::List { after, listed } => {
-                AskedFor::list(Line::new("client list").maybe(after), listed, shown::<ClientPage>)
+                AskedFor::list::<ClientPage>(Call::Clients(first_page(after)), listed)
             }
         }
     }

@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use clap::Subcommand;
 
 use pmdns_control::answers::Lists;
+use pmdns_control::{Call, NewList};
 
+use super::Listed;
 use super::instance::Instance;
-use super::request::{AskedFor, shown};
-use super::{Line, Listed};
+use super::request::AskedFor;
 
 /// Commands on block lists. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
@@ -56,18 +57,15 @@ pub enum ListCommand {
 }
 
 impl ListCommand {
-    /// The request, and what is printed of its answer.
-    pub fn request(self) -> AskedFor {
+    /// What it asks.
+    pub(super) fn asked(self) -> AskedFor {
         match self {
-            Self::Show { listed } => AskedFor::list(Line::new("lists"), listed, shown::<Lists>),
+            Self::Show { listed } => AskedFor::list::<Lists>(Call::Lists, listed),
             Self::Add { name, url, address, refresh_seconds, views, instance } => {
-                let line = Line::new("list add").word(name).word(url).option("address", address);
-                let line = line.option("refresh", refresh_seconds).each("view", &views);
-                AskedFor::done(line, instance)
+                let new = NewList { name, url, address, refresh_seconds, views };
+                AskedFor::done(Call::AddList(new), instance)
             }
-            Self::Remove { name, instance } => {
-                AskedFor::done(Line::new("list remove").word(name), instance)
-            }
+            Self::Remove { name, instance } => AskedFor::done(Call::RemoveList(name), instance),
         }
     }
 }

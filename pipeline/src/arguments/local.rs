@@ -3,10 +3,11 @@
 use clap::Subcommand;
 
 use pmdns_control::answers::RecordPage;
+use pmdns_control::{Call, RecordChoice, RecordRequest};
 
+use super::Listed;
 use super::instance::Instance;
-use super::request::{AskedFor, shown};
-use super::{Line, Listed};
+use super::request::{AskedFor, first_page};
 
 /// Commands on local records.
 #[derive(Subcommand)]
@@ -50,18 +51,19 @@ pub enum LocalCommand {
 }
 
 impl LocalCommand {
-    /// The request, and what is printed of its answer.
-    pub fn request(self) -> AskedFor {
+    /// What it asks.
+    pub(super) fn asked(self) -> AskedFor {
         match self {
             Self::Add { name, record_type, data, ttl, instance } => {
-                let line = Line::new("local add").word(name).word(record_type).word(ttl);
-                AskedFor::done(line.rest(data), instance)
+                let record = RecordRequest { name, r#type: record_type, ttl, data };
+                AskedFor::done(Call::AddRecords(vec![record]), instance)
             }
             Self::Remove { name, record_type, instance } => {
-                AskedFor::done(Line::new("local remove").word(name).maybe(record_type), instance)
+                let choice = RecordChoice { name, r#type: record_type };
+                AskedFor::done(Call::RemoveRecords(choice), instance)
             }
             Self::List { after, listed } => {
-                AskedFor::list(Line::new("local list").maybe(after), listed, shown::<RecordPage>)
+                AskedFor::list::<RecordPage>(Call::Records(first_page(after)), listed)
             }
         }
     }

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 use clap::Args;
+use pmdns_control::Call;
 use serde::de::DeserializeOwned;
 
-use super::Line;
 use super::instance::Instance;
 
 /// A listing: which instance is asked, and how it is printed.
@@ -22,10 +22,10 @@ pub struct Listed {
 /// The text for people of an answer in JSON.
 type Show = fn(&str) -> serde_json::Result<String>;
 
-/// A request of a command.
+/// A call of a command.
 pub struct AskedFor {
-    /// The request.
-    pub line: Line,
+    /// The call.
+    pub call: Call,
     /// The instance that it goes to.
     pub instance: Instance,
     /// What is printed.
@@ -44,22 +44,31 @@ pub enum Printed {
 
 impl AskedFor {
     /// A change.
-    pub fn done(line: Line, instance: Instance) -> Self {
-        Self { line, instance, printed: Printed::Done }
+    pub fn done(call: Call, instance: Instance) -> Self {
+        Self { call, instance, printed: Printed::Done }
     }
 
-    /// A listing.
-    pub fn list(line: Line, Listed { instance, json }: Listed, show: Show) -> Self {
+    /// A listing, whose answer is of the type `R`.
+    pub fn list<R: DeserializeOwned + Display>(
+        call: Call,
+        Listed { instance, json }: Listed,
+    ) -> Self {
+        Self::shown::<R>(call, instance, json)
+    }
+
+    /// The same, of an instance.
+    pub fn shown<R: DeserializeOwned + Display>(
+        call: Call,
+        instance: Instance,
+        json: bool,
+    ) -> Self {
+        let show: Show = |json| Ok(serde_json::from_str::<R>(json)?.to_string());
         let printed = if json { Printed::Json } else { Printed::Text(show) };
-        Self { line, instance, printed }
+        Self { call, instance, printed }
     }
 }
 
-/// The text for people of an answer of this type.
-///
-/// # Errors
-///
-/// The JSON is of another type.
-pub fn shown<R: DeserializeOwned + Display>(json: &str) -> serde_json::Result<String> {
-    Ok(serde_json::from_str::<R>(json)?.to_string())
+/// The first page of a list, after this name or prefix.
+pub(super) fn first_page(after: Option<String>) -> pmdns_control::Page {
+    pmdns_control::Page { after, limit: pmdns_control::MAX_PAGE }
 }

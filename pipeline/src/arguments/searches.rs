@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pmdns_control::query_log::Age;
+use pmdns_control::trace::PacketSearch;
 
-use super::Line;
 use super::instance::{ConfigFile, Instance};
 
 /// Which packets.
@@ -29,17 +29,10 @@ pub struct PacketFilter {
 }
 
 impl PacketFilter {
-    /// The request with these words.
-    pub fn of(self, line: Line) -> Line {
+    /// The search for such packets, for so many seconds at most.
+    pub fn search(self, seconds: u32) -> PacketSearch {
         let Self { port, stage, reason, client, name } = self;
-        let words = [
-            ("port", port),
-            ("stage", stage),
-            ("reason", reason),
-            ("client", client),
-            ("name", name),
-        ];
-        words.into_iter().fold(line, |line, (word, value)| line.option(word, value))
+        PacketSearch { port, stage, reason, client, name, seconds, ..PacketSearch::default() }
     }
 }
 
@@ -82,8 +75,8 @@ pub struct LogArguments {
 #[derive(Args)]
 pub struct TraceArguments {
     /// End after so many packets, 1 to 1000.
-    #[arg(short = 'n', long, default_value_t = 10)]
-    pub count: u64,
+    #[arg(short = 'n', long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: u32,
     /// Only packets of this port, by name or number.
     #[arg(long)]
     pub port: Option<String>,

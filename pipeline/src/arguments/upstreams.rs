@@ -4,10 +4,11 @@ use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;
 
 use pmdns_control::answers::Upstreams;
+use pmdns_control::{Call, NewUpstream, UpstreamState};
 
+use super::Listed;
 use super::instance::Instance;
-use super::request::{AskedFor, shown};
-use super::{Line, Listed};
+use super::request::AskedFor;
 
 /// Commands on upstreams. Their effect holds until the instance stops, over reloads as well.
 #[derive(Subcommand)]
@@ -74,22 +75,28 @@ pub enum UpstreamCommand {
 }
 
 impl UpstreamCommand {
-    /// The request, and what is printed of its answer.
-    pub fn request(self) -> AskedFor {
-        let of = |what: &str, address| Line::new("upstream").word(what).word(address);
+    /// What it asks.
+    pub(super) fn asked(self) -> AskedFor {
+        let set = |address, drained, weight| {
+            Call::SetUpstream(address, UpstreamState { drained, weight })
+        };
         match self {
-            Self::List { listed } => {
-                AskedFor::list(Line::new("upstreams"), listed, shown::<Upstreams>)
-            }
+            Self::List { listed } => AskedFor::list::<Upstreams>(Call::Upstreams, listed),
             Self::Add { address, group, instance } => {
-                AskedFor::done(of("add", address).maybe(group), instance)
+                AskedFor::done(Call::AddUpstream(NewUpstream { address, group }), instance)
             }
-            Self::Remove { address, instance } => AskedFor::done(of("remove", address), instance),
-            Self::Drain { address, instance } => AskedFor::done(of("drain", address), instance),
+            Self::Remove { address, instance } => {
+                AskedFor::done(Call::RemoveUpstream(address), instance)
+            }
+            Self::Drain { address, instance } => {
+                AskedFor::done(set(address, Some(true), None), instance)
+            }
             Self::Weight { address, weight, instance } => {
-                AskedFor::done(of("weight", address).word(weight), instance)
+                AskedFor::done(set(address, None, Some(weight)), instance)
             }
-            Self::Resume { address, instance } => AskedFor::done(of("resume", address), instance),
+            Self::Resume { address, instance } => {
+                AskedFor::done(set(address, Some(false), None), instance)
+            }
         }
     }
 }

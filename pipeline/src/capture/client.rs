@@ -1,70 +1,64 @@
-//! The client's side: it opens the file, asks, and ends the capture when it is told to end itself.
+//! The caller's side of a capture: it opens the file, asks, and ends the capture when it is told to end itself.
 
-use std::fs::File;
-use std::io::{self, PipeReader, Write as _};
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use pmdns_config::files::open_to_replace;
+use pmdns_control::Call;
+use pmdns_control::client::{ApiClient, ClientError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
-
-use super::filter::MAX_TIME;
-use crate::control::socket::{SocketError, ask_until};
 
 /// A capture shows who asks for what.
 const MODE: u32 = 0o640;
 
-/// Why the client cannot ask.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The file.
-    #[error("cannot write the capture: {0}")]
-    File(#[from] io::Error),
-    /// The instance.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-}
-
-/// Asks for what takes long, until SIGINT or SIGTERM, or until `has_ended`. Returns the answer.
-pub fn ask(
-    socket: &Path,
-    request: &str,
-    file: Option<&File>,
-    has_ended: impl Fn() -> bool,
-) -> Result<String, ClientError> {
+/// Set by SIGINT and SIGTERM from now on.
+///
+/// # Errors
+///
+/// The signals cannot be caught.
+pub fn told_to_end() -> io::Result<Arc<AtomicBool>> {
     let told = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&told))?;
     }
-    let has_ended = || told.load(Ordering::Relaxed) || has_ended();
-    Ok(ask_until(socket, request, file, 2 * MAX_TIME, has_ended)?)
+    Ok(told)
 }
 
-/// Has the instance write packets into the file, or to standard output if its name is `-`. Returns its answer.
-pub fn capture(socket: &Path, request: &str, output: &Path) -> Result<String, ClientError> {
+/// Writes packets into the file, or to standard output if its name is `-`, until SIGINT or SIGTERM. Returns how many there were.
+///
+/// # Errors
+///
+/// The instance does not answer, or the file cannot be written.
+pub fn capture(instance: &ApiClient, call: &Call, output: &Path) -> Result<String, ClientError> {
+    let told = told_to_end()?;
+    let is_told = || told.load(Ordering::Relaxed);
     if output != Path::new("-") {
-        return ask(socket, request, Some(&open_to_replace(output, MODE)?), || false);
+        return instance.download(call, &mut open_to_replace(output, MODE)?, is_told);
     }
-    let (reader, writer) = io::pipe()?;
-    let copier = copy_to_output(reader);
-    let writer = File::from(OwnedFd::from(writer));
-    let answer = ask(socket, request, Some(&writer), || copier.is_finished() || has_no_reader());
-    // The copier ends when nobody can write any more.
-    drop(writer);
-    let _ = copier.join();
-    answer
+    let mut output = Output(io::stdout().lock());
+    instance.download(call, &mut output, || is_told() || has_no_reader())
 }
 
-/// Copies what the instance writes, as it comes.
-fn copy_to_output(mut reader: PipeReader) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut output = io::stdout().lock();
-        let _ = io::copy(&mut reader, &mut output).and_then(|_| output.flush());
-    })
+/// Standard output. What its reader does not want any more is lost, and ends the capture.
+struct Output<'o>(io::StdoutLock<'o>);
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
 }
 
 /// Whether standard output is a pipe whose reader has left.

@@ -1,7 +1,4 @@
 //! Which packets a capture or a trace is about.
-//!
-//! A request has the words `port NAME`, `stage NAME`, `reason NAME`, `client PREFIX`, `name SUFFIX`, `count N`,
-//! `seconds N` and `answers`.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +13,7 @@ use pmdns_stages::{Exception, Reason, StageName, Step};
 
 use super::headers::Headers;
 
-/// The words of a request, checked as far as they can be without the instance's ports.
+/// What is searched for, checked as far as it can be without the instance's ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     port: Option<String>,
@@ -37,35 +34,6 @@ pub(super) const MAX_TIME: Duration = Duration::from_secs(3600);
 const _: () = assert!(Step::COUNT <= u64::BITS as usize, "each step has a bit");
 
 impl Selection {
-    /// Reads the words.
-    pub fn parse(words: &str) -> Result<Self, String> {
-        let mut words = words.split_ascii_whitespace();
-        let mut selection = Self::default();
-        while let Some(word) = words.next() {
-            if word == "answers" {
-                selection.answers = true;
-                continue;
-            }
-            let value = words.next().ok_or_else(|| format!("`{word}` has no value behind it"))?;
-            selection.set(word, value)?;
-        }
-        Ok(selection)
-    }
-
-    fn set(&mut self, word: &str, value: &str) -> Result<(), String> {
-        match word {
-            "port" => self.port = Some(value.to_owned()),
-            "stage" => self.stage = Some(stage(value)?),
-            "reason" => self.steps = steps(value)?,
-            "client" => self.client = Some(client(value)?),
-            "name" => self.name = Some(wire_name(value).map_err(|error| error.to_string())?),
-            "count" => self.count = Some(number(value, "count")?),
-            "seconds" => self.time = Some(Duration::from_secs(number(value, "time")?)),
-            _ => return Err(format!("there is no filter `{word}`")),
-        }
-        Ok(())
-    }
-
     /// How long it goes on at most.
     pub(super) fn longest(&self) -> Duration {
         self.time.map_or(MAX_TIME, |time| time.min(MAX_TIME))
@@ -93,30 +61,24 @@ impl Selection {
     }
 }
 
-/// The same of a request over HTTP.
 impl TryFrom<PacketSearch> for Selection {
     type Error = String;
 
     fn try_from(search: PacketSearch) -> Result<Self, String> {
-        let PacketSearch { port, stage, reason, client, name, count, seconds, answers } = search;
-        let (count, time) = (count.map(u64::from), Duration::from_secs(seconds.into()));
-        let mut this = Self { answers, count, time: Some(time), ..Self::default() };
-        for (word, value) in [
-            ("port", port),
-            ("stage", stage),
-            ("reason", reason),
-            ("client", client),
-            ("name", name),
-        ] {
-            value.map_or(Ok(()), |value| this.set(word, &value))?;
-        }
-        Ok(this)
+        let PacketSearch { port, stage: at, reason, client: of, name, count, seconds, answers } =
+            search;
+        let name = name.as_deref().map(wire_name).transpose();
+        Ok(Self {
+            port,
+            stage: at.as_deref().map(stage).transpose()?,
+            steps: reason.as_deref().map_or(Ok(0), steps)?,
+            client: of.as_deref().map(client).transpose()?,
+            name: name.map_err(|error| error.to_string())?,
+            answers,
+            count: count.map(u64::from),
+            time: Some(Duration::from_secs(seconds.into())),
+        })
     }
-}
-
-fn number(text: &str, what: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("`{text}` is no {what}; write a number from 1 on"))
 }
 
 fn stage(text: &str) -> Result<StageName, String> {
@@ -235,31 +197,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_checked_and_mistakes_are_named() {
+    fn a_search_is_checked_and_mistakes_are_named() {
         let ports = ["p0".to_owned(), "streams".to_owned()];
-        let all = "port streams stage lookup reason blocked client 10.0.0.0/8 name Example. count 7 answers";
-        let selection = Selection::parse(all).unwrap();
-        let filter = selection.filter(&ports, 1).unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        let selection = |search: PacketSearch| Selection::try_from(search);
+        let all = selection(PacketSearch {
+            port: text("streams"),
+            stage: text("lookup"),
+            reason: text("blocked"),
+            client: text("10.0.0.0/8"),
+            name: text("Example."),
+            count: Some(7),
+            answers: true,
+            ..PacketSearch::default()
+        });
+        let all = all.unwrap();
+        let filter = all.filter(&ports, 1).unwrap();
         assert_eq!((filter.port, filter.stage), (Some(1), Some(StageName::Lookup)));
         assert_eq!(filter.steps, bit(Step::drop(Reason::Blocked)));
-        assert_eq!((selection.count, filter.answers), (Some(7), true));
+        assert_eq!((all.count, filter.answers), (Some(7), true));
         assert!(filter.is_stream(1) && !filter.is_stream(0));
-        assert_eq!(Selection::parse("reason drop.blocked").unwrap().steps, filter.steps);
-        let number = Selection::parse("port 1").unwrap().filter(&ports, 1).unwrap();
-        assert_eq!(number.port, Some(1));
-        for (words, part) in [
-            ("stage", "no value"),
-            ("stage nowhere", "the stages are parse, neighbor"),
-            ("reason none", "there is no reason `none`"),
-            ("client 10.0.0.1/8", "10.0.0.0/8"),
-            ("name a..b", "not a domain name"),
-            ("count 0", "no count"),
-            ("colour red", "no filter `colour`"),
+        let with = |set: fn(&mut PacketSearch, Option<String>), value: &str| {
+            let mut search = PacketSearch::default();
+            set(&mut search, text(value));
+            selection(search)
+        };
+        assert_eq!(
+            with(|one, value| one.reason = value, "drop.blocked").unwrap().steps,
+            filter.steps
+        );
+        let port = |value| with(|one, value| one.port = value, value).unwrap().filter(&ports, 1);
+        assert_eq!(port("1").unwrap().port, Some(1));
+        for (wrong, part) in [
+            (with(|one, value| one.stage = value, "nowhere"), "the stages are parse, neighbor"),
+            (with(|one, value| one.reason = value, "none"), "there is no reason `none`"),
+            (with(|one, value| one.client = value, "10.0.0.1/8"), "10.0.0.0/8"),
+            (with(|one, value| one.name = value, "a..b"), "not a domain name"),
         ] {
-            let error = Selection::parse(words).unwrap_err();
-            assert!(error.contains(part), "{words}: {error}");
+            let error = wrong.unwrap_err();
+            assert!(error.contains(part), "{error}");
         }
-        let error = Selection::parse("port p9").unwrap().filter(&ports, 1).unwrap_err();
+        let error = port("p9").unwrap_err();
         assert!(error.contains("p0, streams"), "{error}");
     }
 }

@@ -1,11 +1,13 @@
 //! Captures under way. Each has a thread of its own, which writes what the cores have recorded.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use pmdns_control::{Refusal, Reply};
+use pmdns_control::jobs::Jobs;
+use pmdns_control::trace::PacketSearch;
+use pmdns_control::{Caller, Refusal, Reply};
 use pmdns_engine::clock::Clock;
 use pmdns_engine::engine::Gauges;
 use pmdns_engine::observe::{MAX_OBSERVERS, ObserverLender};
@@ -16,13 +18,11 @@ use pmdns_nics::pcap::{Direction, LinkType, NgWriter};
 use pmdns_stages::{StageName, Step, Tick};
 
 use super::filter::{Filter, Selection};
+use super::pipe::Pipe;
 use super::recorder::Record;
 use super::session::{Counted, Session};
-use super::sink::Sink;
 use super::stream::packet_of;
 use super::trace::Facts;
-use crate::control::jobs::Jobs;
-use crate::control::socket::Client;
 use crate::runtime::SaidInUse;
 
 /// Captures and traces at a time. Other observers of a core keep their places.
@@ -71,22 +71,28 @@ impl Captures {
         Self { lender, clock, names, said, cache_jobs, ports: ports.into(), wires, jobs }
     }
 
-    /// Writes the packets of this selection into the client's file.
-    pub fn capture(&self, selection: Selection, client: Client) {
-        let own = self.clone();
-        self.jobs.start("capture", client, move |client| {
-            let file = client.file.take();
-            match own.write(&selection, file, client) {
+    /// Writes the packets that are searched for into the pipe of their caller.
+    pub fn capture(&self, search: PacketSearch, caller: Caller) {
+        let (own, selection) = match Selection::try_from(search) {
+            Ok(selection) => (self.clone(), selection),
+            Err(why) => return caller.refuse(Refusal::Wrong, why),
+        };
+        self.jobs.start("capture", caller, move |caller| {
+            let file = caller.file.take();
+            match own.write(&selection, file, caller) {
                 Ok(done) => Reply::Done(done),
                 Err(why) => Reply::Refused(Refusal::Wrong, why),
             }
         });
     }
 
-    /// Sends the client the packets of this selection, stage by stage, as JSON.
-    pub fn trace(&self, selection: Selection, client: Client) {
-        let own = self.clone();
-        self.jobs.start("trace", client, move |client| match own.follow(&selection, client) {
+    /// Sends the caller the packets that are searched for, stage by stage.
+    pub fn trace(&self, search: PacketSearch, caller: Caller) {
+        let (own, selection) = match Selection::try_from(search) {
+            Ok(selection) => (self.clone(), selection),
+            Err(why) => return caller.refuse(Refusal::Wrong, why),
+        };
+        self.jobs.start("trace", caller, move |caller| match own.follow(&selection, caller) {
             Ok(report) => Reply::of(&report),
             Err(why) => Reply::Refused(Refusal::Wrong, why),
         });
@@ -116,10 +122,10 @@ impl Captures {
         &self,
         selection: &Selection,
         file: Option<File>,
-        client: &Client,
+        caller: &Caller,
     ) -> Result<String, String> {
         let filter = self.filter(selection)?;
-        let sink = Sink::new(file)?;
+        let pipe = Pipe::new(file).map_err(|error| error.to_string())?;
         let mut session = self.session(&filter)?;
         let link_type = |port| match port < self.wires {
             true => LinkType::Ethernet,
@@ -128,11 +134,11 @@ impl Captures {
         let ports = self.ports.iter().enumerate().map(|(port, name)| (&**name, link_type(port)));
         let program = concat!("pmdns ", env!("CARGO_PKG_VERSION"));
         let failed = |error: io::Error| format!("cannot write the capture: {error}");
-        let writer = NgWriter::new(BufWriter::new(sink), program, ports).map_err(failed)?;
+        let writer = NgWriter::new(BufWriter::new(pipe), program, ports).map_err(failed)?;
         let mut file =
             CaptureFile { writer, filter, calendar: Calendar::new(self.clock), packets: 0 };
         let count = selection.count.unwrap_or(u64::MAX);
-        let end = match file.fill(&mut session, count, selection.longest(), || client.has_left()) {
+        let end = match file.fill(&mut session, count, selection.longest(), || caller.has_left()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Reader,
             end => end.map_err(failed)?,
         };
@@ -178,14 +184,14 @@ impl Calendar {
 }
 
 /// A capture on its way into a file.
-struct CaptureFile {
-    writer: NgWriter<BufWriter<Sink>>,
+struct CaptureFile<W: Write> {
+    writer: NgWriter<BufWriter<W>>,
     filter: Filter,
     calendar: Calendar,
     packets: u64,
 }
 
-impl CaptureFile {
+impl<W: Write> CaptureFile<W> {
     /// Writes packets until there are `count`, or something else ends it.
     fn fill(
         &mut self,

@@ -2,20 +2,20 @@
 //!
 //! On each data core a recorder observes ([`observe`](pmdns_engine::observe)). It copies the packets that a filter lets pass into a
 //! ring of bytes, and counts those for which there is no room. A thread of the [capture](job) takes them from all rings and
-//! writes them to a file that the client has opened.
+//! writes them into the pipe that came with the call.
 
 pub mod client;
 mod filter;
 mod headers;
 pub mod job;
+mod pipe;
 mod recorder;
 mod rule;
 mod session;
-mod sink;
 mod stream;
 mod trace;
 
 pub use filter::Selection;
 pub use job::Captures;
+pub(crate) use pipe::Pipe;
 pub use pmdns_control::trace::{TraceReport, TracedPacket, TracedStep};
-pub(crate) use sink::Sink;

@@ -19,8 +19,8 @@ use super::job::Captures;
 use super::recorder::{Answered, Record};
 use super::rule::{Asked, Finder};
 use super::session::Session;
-use crate::control::socket::Client;
 use crate::runtime::NamesInUse;
+use pmdns_control::Caller;
 
 /// Packets of one trace, without a number and at most.
 const DEFAULT_PACKETS: u64 = 10;
@@ -38,7 +38,7 @@ impl Captures {
     pub(super) fn follow(
         &self,
         selection: &Selection,
-        client: &Client,
+        caller: &Caller,
     ) -> Result<TraceReport, String> {
         let mut filter = self.filter(selection)?;
         filter.every_stage = true;
@@ -49,7 +49,7 @@ impl Captures {
         let mut session = self.session(&filter)?;
         let begin = self.clock().now() + self.clock().ticks_of(BEGIN);
         let mut trace = Trace::new(filter, usize::try_from(count).unwrap_or(usize::MAX), begin);
-        trace.fill(&mut session, selection.longest(), || client.has_left());
+        trace.fill(&mut session, selection.longest(), || caller.has_left());
         let dropped = session.end().dropped;
         trace.take(&mut session);
         Ok(trace.report(self.facts(), dropped))

@@ -25,8 +25,8 @@ pub use counters::{ClientCounters, ClientSnapshot};
 use keeper::{Keeper, Kept};
 use pmdns_engine::threads::{join_within, pin};
 
-use crate::control::socket::Client;
 use crate::journal::JournalError;
+use pmdns_control::Caller;
 
 /// Calls that wait for the thread.
 const MAX_WAITING: usize = 64;
@@ -159,20 +159,20 @@ struct Asked {
     call: Call,
     /// What the configuration says of the address that is asked for.
     configured: Option<(Prefix, u8)>,
-    client: Client,
+    caller: Caller,
 }
 
 impl Clients {
     /// Has a call answered.
-    pub fn answer(&self, call: Call, config: &Config, client: Client) {
+    pub fn answer(&self, call: Call, config: &Config, caller: Caller) {
         let configured = match &call {
             Call::FindClient(address) => calls::configured(address, config),
             _ => None,
         };
         let Some(calls) = &self.calls else { return };
-        if let Err(error) = calls.try_send(Asked { call, configured, client }) {
+        if let Err(error) = calls.try_send(Asked { call, configured, caller }) {
             let why = "too many changes wait for the disk".to_owned();
-            error.into_inner().client.reply(Reply::Refused(Refusal::Busy, why));
+            error.into_inner().caller.refuse(Refusal::Busy, why);
         }
     }
 
@@ -276,14 +276,14 @@ impl Thread {
     fn serve(&mut self, asked: Vec<Asked>) {
         let mut made = Vec::new();
         let mut replies = Vec::new();
-        for Asked { call, configured, client } in asked {
+        for Asked { call, configured, caller } in asked {
             let before = made.len();
             let reply = calls::serve(&call, configured, &mut self.book, &self.views, &mut made);
             let reply = reply.unwrap_or_else(|(refusal, why)| {
                 self.counters.refused.fetch_add(1, Ordering::Relaxed);
                 Reply::Refused(refusal, why)
             });
-            replies.push((client, reply, made.len() > before));
+            replies.push((caller, reply, made.len() > before));
         }
         self.counters.changes.fetch_add(made.len() as u64, Ordering::Relaxed);
         let kept = match &mut self.journal {
@@ -293,8 +293,8 @@ impl Thread {
         if !kept {
             self.counters.failures.fetch_add(1, Ordering::Relaxed);
         }
-        for (client, reply, is_change) in replies {
-            client.reply(match (reply, is_change) {
+        for (caller, reply, is_change) in replies {
+            caller.reply(match (reply, is_change) {
                 (Reply::Done(_), true) if !kept => {
                     let why = "it holds until the instance stops, and is not kept: the disk refuses; the log says why";
                     Reply::Refused(Refusal::Unable, why.to_owned())

@@ -6,7 +6,6 @@ use std::time::Instant;
 use pmdns_control::ClientChange;
 use pmdns_stages::client_table::ClientTable;
 use pmdns_stages::wire::name::Seed;
-use tokio::sync::oneshot;
 
 use super::*;
 
@@ -54,9 +53,9 @@ impl Lab {
     }
 
     fn ask(&self, clients: &Clients, call: Call) -> Reply {
-        let (answer, answered) = oneshot::channel();
-        clients.answer(call, &self.config, Client::new(answer, "a test".to_owned(), None));
-        answered.blocking_recv().expect("every call is answered")
+        let (caller, replied) = Caller::new("a test");
+        clients.answer(call, &self.config, caller);
+        replied.blocking_recv().expect("every call is answered")
     }
 
     fn change(&self, clients: &Clients, changes: &[(&str, Option<&str>)]) -> Reply {

@@ -1,18 +1,18 @@
 //! Jobs on the whole cache, which operators ask for.
 
-use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufWriter};
-use std::path::Path;
+use std::io::BufWriter;
 
-use pmdns_control::{Refusal, Reply};
+use pmdns_config::{subtree_name, without_wildcard};
+use pmdns_control::cache::CacheSearch;
+use pmdns_control::jobs::Jobs;
+use pmdns_control::{Caller, PurgeOrder, Refusal, Reply};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
+use pmdns_stages::cache::Purge;
 
 use super::cache_list::show;
-use super::jobs::Jobs;
-use super::request::CacheJob;
-use super::socket::Client;
-use crate::capture::Sink;
+use crate::capture::Pipe;
+use crate::lookup::record_type;
 
 /// The most jobs at a time. They wait for each other anyway.
 const MAX_JOBS: usize = 4;
@@ -33,54 +33,110 @@ impl ClientJobs {
         Self { cache_jobs, jobs: Jobs::new(MAX_JOBS), sent: Jobs::new(MAX_SENT) }
     }
 
-    /// Runs a job and sends the client its result.
-    pub fn run(&self, job: CacheJob, client: Client) {
+    /// Runs a job and sends the caller its result.
+    pub fn run(&self, job: CacheJob, caller: Caller) {
         let own = self.clone();
         let (jobs, name) = match job {
             CacheJob::Send => (&self.sent, "cache_dump"),
             _ => (&self.jobs, "cache_job"),
         };
-        jobs.start(name, client, move |client| match own.carry_out(&job, client.file.take()) {
+        jobs.start(name, caller, move |caller| match own.carry_out(&job, caller.file.take()) {
             Ok(reply) => reply,
             Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
         });
     }
 
     fn carry_out(&self, job: &CacheJob, file: Option<File>) -> Result<Reply, SnapshotError> {
+        let pipe = || {
+            let path = "through a pipe".into();
+            Pipe::new(file).map_err(|source| SnapshotError::Read { path, source })
+        };
         let done = match job {
             CacheJob::List(list) => return Ok(Reply::of(&show(&self.cache_jobs, list)?)),
             CacheJob::Purge(purge) => {
                 self.cache_jobs.purge(purge).map(|count| format!("{count} answers purged"))
             }
-            CacheJob::Dump(path) => self
+            CacheJob::Send => self
                 .cache_jobs
-                .dump_into(handed_over(path, file)?, path)
+                .send(BufWriter::new(pipe()?))
                 .map(|count| format!("{count} answers written")),
-            CacheJob::Send => {
-                let sink = Sink::new(file).map_err(|why| unusable(Path::new("to a pipe"), why))?;
-                self.cache_jobs
-                    .send(BufWriter::new(sink))
-                    .map(|count| format!("{count} answers written"))
-            }
-            CacheJob::Load(path) => self
-                .cache_jobs
-                .load_from(handed_over(path, file)?, path)
-                .map(|loaded| loaded.to_string()),
+            CacheJob::Receive => self.cache_jobs.receive(pipe()?).map(|loaded| loaded.to_string()),
         };
         done.map(Reply::Done)
     }
 }
 
-/// The file that the client has opened with its own rights. The instance opens no files for clients.
-fn handed_over(path: &Path, file: Option<File>) -> Result<File, SnapshotError> {
-    let file =
-        file.ok_or_else(|| unusable(path, "it has to come with the request, opened by who asks"))?;
-    match file.metadata().is_ok_and(|facts| facts.is_file()) {
-        true => Ok(file),
-        false => Err(unusable(path, "it is no regular file; name one")),
+/// A job on the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheJob {
+    /// Lose some answers.
+    Purge(Purge),
+    /// Write all of them into the pipe of the caller.
+    Send,
+    /// Take in those that come out of it.
+    Receive,
+    /// Show some.
+    List(CacheList),
+}
+
+/// Which answers are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheList {
+    /// Only those for this name and names below it, in wire format.
+    pub name: Option<Box<[u8]>>,
+    /// Only those of this record type.
+    pub qtype: Option<u16>,
+    /// How many at most.
+    pub limit: u32,
+}
+
+impl TryFrom<CacheSearch> for CacheJob {
+    type Error = String;
+
+    fn try_from(CacheSearch { name, r#type, limit }: CacheSearch) -> Result<Self, String> {
+        let name = name.as_deref().map(subtree_name).transpose();
+        let name = name.map_err(|error| error.to_string())?;
+        let qtype = r#type.as_deref().map(record_type).transpose()?;
+        Ok(Self::List(CacheList { name, qtype, limit }))
     }
 }
 
-fn unusable(path: &Path, why: impl Into<Box<dyn Error + Send + Sync>>) -> SnapshotError {
-    SnapshotError::Read { path: path.to_owned(), source: io::Error::other(why) }
+/// A name may stand with all below it: `*.example.com`.
+impl TryFrom<PurgeOrder> for CacheJob {
+    type Error = String;
+
+    fn try_from(PurgeOrder { name, suffix, r#type }: PurgeOrder) -> Result<Self, String> {
+        let below = suffix || without_wildcard(&name).1;
+        let name = subtree_name(&name).map_err(|error| error.to_string())?;
+        let qtype = r#type.as_deref().map(record_type).transpose()?;
+        Ok(Self::Purge(Purge { name, below, qtype }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purge_is_checked_and_mistakes_are_named() {
+        let purge = |name: &str, suffix, r#type: Option<&str>| {
+            let r#type = r#type.map(str::to_owned);
+            CacheJob::try_from(PurgeOrder { name: name.to_owned(), suffix, r#type })
+        };
+        let name: Box<[u8]> = (*b"\x07example\x03com\0").into();
+        let plain = Purge { name, below: false, qtype: None };
+        assert_eq!(purge("Example.com.", false, None), Ok(CacheJob::Purge(plain.clone())));
+        let below = CacheJob::Purge(Purge { below: true, qtype: Some(28), ..plain });
+        assert_eq!(purge("example.com", true, Some("AAAA")), Ok(below.clone()));
+        assert_eq!(purge("*.example.com", false, Some("TYPE28")), Ok(below));
+        for (wrong, part) in [
+            (purge("", false, None), "a name is empty"),
+            (purge("a..b", false, None), "not a domain name"),
+            (purge("a.example suffix", false, None), "has ' ' in it"),
+            (purge("a", false, Some("")), "no record type ``"),
+        ] {
+            let error = wrong.unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::wire::name::suffixes;
 
-use super::request::CacheList;
+use super::cache_jobs::CacheList;
 use crate::lookup::records;
 
 /// Bytes of records that are shown at most.

@@ -1,117 +1,24 @@
-//! Calls that the main thread answers by itself, from what it knows.
+//! Answers that the main thread makes of what it knows.
 
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use pmdns_config::files::ListSummary;
 use pmdns_config::narrow::to_usize;
 use pmdns_config::{Blocklist, Config, ConfigText, DEFAULT_GROUP, Strategy, WrittenConfig};
 use pmdns_control::answers::{
-    Configuration, Difference, DifferentKey, ListAnswer, Lists, State, UpstreamAnswer, Upstreams,
-    ViewAnswer, Views,
+    Difference, DifferentKey, ListAnswer, Lists, State, UpstreamAnswer, Upstreams, ViewAnswer,
+    Views,
 };
-use pmdns_control::{Call, Refusal, Reply};
 use pmdns_engine::engine::Gauges;
 use pmdns_engine::rule_names::RuleNames;
 use serde_json::{Map, Value};
 
 use super::reload::Reloader;
-use super::socket::Client;
-use crate::clients::Clients;
-use crate::hitters::{self, HeavyHitters};
-use crate::lists::{FetchState, Lists as FetchedLists};
+use crate::lists::FetchState;
 use crate::overlay::Overlay;
-use crate::runtime::Runtime;
-use crate::zone_limits::ZoneLimiter;
 
-/// Facts about traffic, and its limits.
-pub struct Traffic<'t> {
-    /// Heavy hitters, if they are counted.
-    pub hitters: Option<&'t HeavyHitters>,
-    /// The limits of zones.
-    pub limiter: &'t mut ZoneLimiter,
-    /// The lists that are fetched.
-    pub lists: &'t FetchedLists,
-}
-
-/// Answers a call, at once or when the change that it makes holds.
-pub fn answer(
-    call: &Call,
-    client: Client,
-    reloader: &Reloader,
-    gauges: &Gauges,
-    runtime: &mut Runtime,
-    clients: Option<&Clients>,
-    traffic: Traffic<'_>,
-) {
-    let config = reloader.config();
-    let reply = match call {
-        Call::State => {
-            let mut state = state(reloader, gauges);
-            runtime.note_in(&mut state);
-            Reply::of(&state)
-        }
-        Call::Views => Reply::of(&views(config)),
-        Call::Upstreams => Reply::of(&upstreams(config, gauges)),
-        Call::Lists => Reply::of(&lists(config, &gauges.names, reloader.overlay(), |file| {
-            traffic.lists.state_of(file)
-        })),
-        Call::Config => {
-            let toml = reloader.written().to_toml();
-            let changes = reloader.overlay().told();
-            let mut configuration = Configuration { toml, changes, ..Configuration::default() };
-            runtime.note_in_configuration(&mut configuration);
-            Reply::of(&configuration)
-        }
-        Call::ConfigDiff => {
-            let mut state = State::default();
-            runtime.note_in(&mut state);
-            let State { entries, records, .. } = state;
-            let changes = reloader.overlay().told();
-            let clients = clients.map_or(0, |clients| clients.counters().at_run_time);
-            let limits = traffic.limiter.list(Instant::now()).limits.len();
-            let rest = difference(reloader);
-            Reply::of(&Difference { entries, records, changes, clients, limits, ..rest })
-        }
-        Call::Entries(_)
-        | Call::AddEntries(_)
-        | Call::RemoveEntry(_)
-        | Call::Records(_)
-        | Call::AddRecords(_)
-        | Call::RemoveRecords(_) => return runtime.answer(call, client, config, reloader.seed()),
-        Call::Hitters(_) | Call::Floods => hitters::answer(call, traffic.hitters),
-        Call::Limits | Call::Limit(_) | Call::Unlimit(_) => {
-            traffic.limiter.answer(call, &client.by, Instant::now())
-        }
-        Call::Clients(_) | Call::FindClient(_) | Call::ChangeClients(_) | Call::RemoveClient(_) => {
-            if let Some(clients) = clients {
-                return clients.answer(call.clone(), config, client);
-            }
-            let why = "there is no client table; set `clients.max_entries`, and restart";
-            Reply::Refused(Refusal::Unable, why.to_owned())
-        }
-        Call::Stats
-        | Call::Health
-        | Call::SetState(_)
-        | Call::Lookup(_)
-        | Call::Log(_)
-        | Call::Cache(_)
-        | Call::CacheDump
-        | Call::RefreshList(_)
-        | Call::ChangeList(_)
-        | Call::ChangeUpstream(_)
-        | Call::Trace(_)
-        | Call::Capture(_)
-        | Call::Reload
-        | Call::Purge(_) => {
-            let why = "it is a request of its own (`Request::try_from`)";
-            Reply::Refused(Refusal::Unable, why.to_owned())
-        }
-    };
-    client.reply(reply);
-}
-
-fn state(reloader: &Reloader, gauges: &Gauges) -> State {
+pub(crate) fn state(reloader: &Reloader, gauges: &Gauges) -> State {
     State {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: gauges.clock.duration_of(gauges.clock.now()).as_secs(),
@@ -121,7 +28,7 @@ fn state(reloader: &Reloader, gauges: &Gauges) -> State {
     }
 }
 
-fn views(config: &Config) -> Views {
+pub(crate) fn views(config: &Config) -> Views {
     let group = |group: Option<&String>| group.map_or(DEFAULT_GROUP, String::as_str).to_owned();
     let lists_in = |number: u8| {
         let lists = config.blocklists.iter().map(|list| (&list.file, &list.views));
@@ -147,7 +54,7 @@ fn views(config: &Config) -> Views {
     Views { views: [others].into_iter().chain(views).collect() }
 }
 
-fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
+pub(crate) fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
     let roster = gauges.upstreams.roster();
     let upstreams = roster.in_use().into_iter().map(|(_, slot)| UpstreamAnswer {
         address: slot.upstream.address.to_string(),
@@ -163,7 +70,7 @@ fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
     Upstreams { upstreams: upstreams.collect() }
 }
 
-fn lists(
+pub(crate) fn lists(
     config: &Config,
     names: &RuleNames,
     overlay: &Overlay,
@@ -196,7 +103,7 @@ fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> Li
 }
 
 /// Where the file differs from the configuration in use.
-fn difference(reloader: &Reloader) -> Difference {
+pub(crate) fn difference(reloader: &Reloader) -> Difference {
     let read = ConfigText::read(reloader.path());
     let (file, error) = match &read {
         Ok(text) => (text.written(), text.error.as_ref().map(ToString::to_string)),

@@ -1,4 +1,4 @@
-//! Control: the requests that an operator can send to a running instance.
+//! Control: what operators ask of a running instance, and see of it.
 
 pub mod answers;
 pub mod api;
@@ -8,7 +8,7 @@ pub mod calls;
 pub mod distribution;
 #[cfg(test)]
 mod fixture;
-pub mod jobs;
+mod http;
 pub mod metrics;
 mod named;
 pub mod next_hops;
@@ -18,6 +18,5 @@ pub mod profile;
 pub mod rates;
 pub mod reload;
 pub mod report;
-pub mod request;
 pub mod socket;
 pub mod top;

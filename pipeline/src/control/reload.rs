@@ -25,12 +25,12 @@ use reading::{Fresh, Read, Source, read, restart_for};
 pub use reading::{Written, describe};
 
 use super::metrics::server::MetricsListener;
-use super::socket::Client;
 use crate::clients::ClientFiles;
 use crate::connecting::may_ask;
 use crate::lists;
 use crate::overlay::{Change, Changed, Overlay};
 use crate::runtime::Runtime;
+use pmdns_control::Caller;
 
 /// Clients that may wait for reloads.
 const MAX_ASKERS: usize = 16;
@@ -94,7 +94,7 @@ pub struct Reloader {
     base: Arc<Config>,
     overlay: Overlay,
     /// The changes that wait, with the clients who want them.
-    changes: VecDeque<(Change, Client)>,
+    changes: VecDeque<(Change, Caller)>,
     /// The change under way: the changes that hold then, a sentence, and a file that nobody needs then.
     change: Option<(Overlay, String, Option<PathBuf>)>,
     publisher: RulesPublisher,
@@ -112,10 +112,10 @@ pub struct Reloader {
     stage: Stage,
     started: Instant,
     /// The clients that wait for the reload under way.
-    askers: Vec<Client>,
+    askers: Vec<Caller>,
     /// Another reload was requested while this one runs, and the clients that wait for it.
     asked: bool,
-    next_askers: Vec<Client>,
+    next_askers: Vec<Caller>,
     news: News,
 }
 
@@ -175,22 +175,22 @@ impl Reloader {
         self.asked = true;
     }
 
-    /// The same, for a client that waits for the result.
-    pub fn ask_for(&mut self, client: Client) {
+    /// The same, for a caller that waits for the result.
+    pub fn ask_for(&mut self, caller: Caller) {
         if self.next_askers.len() == MAX_ASKERS {
-            return client.answer("error: too many wait for a reload already\n");
+            return caller.refuse(Refusal::Busy, "too many wait for a reload already");
         }
-        self.next_askers.push(client);
+        self.next_askers.push(caller);
         self.asked = true;
     }
 
-    /// Changes the configuration in use, for a client that waits for the result. Changes come one after another.
-    pub fn change(&mut self, change: Change, client: Client) {
+    /// Changes the configuration in use, for a caller that waits for the result. Changes come one after another.
+    pub fn change(&mut self, change: Change, caller: Caller) {
         if self.changes.len() == MAX_ASKERS {
             let why = "too many changes wait already".to_owned();
-            return client.reply(Reply::Refused(Refusal::Busy, why));
+            return caller.refuse(Refusal::Busy, why);
         }
-        self.changes.push_back((change, client));
+        self.changes.push_back((change, caller));
     }
 
     /// The changes of operators since the start.
@@ -295,7 +295,7 @@ impl Reloader {
             }
             Stage::Changing(done) if !is_lent => {
                 tracing::info!("{done}");
-                self.tell(&format!("ok {done}\n"));
+                self.tell(&Reply::Done(done));
             }
             under_way => self.stage = under_way,
         }
@@ -309,24 +309,24 @@ impl Reloader {
 
     /// Begins the next change, or refuses it. `false`: none waits.
     fn begin_change(&mut self, now: Instant) -> bool {
-        let Some((change, client)) = self.changes.pop_front() else { return false };
+        let Some((change, caller)) = self.changes.pop_front() else { return false };
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let since = since.map_or(0, |since| since.as_secs());
-        match self.overlay.with(&change, &self.base, &client.by, since) {
+        match self.overlay.with(&change, &self.base, &caller.by, since) {
             Ok(Changed { overlay, config, done, stale, left }) => {
                 if let Some(Err(why)) = stale.map(|file| lists::clear(&file)) {
-                    client.reply(Reply::Refused(Refusal::Unable, why));
+                    caller.refuse(Refusal::Unable, why);
                     return true;
                 }
-                self.change = Some((overlay, format!("{done}, by {}", client.by), left));
-                self.askers = vec![client];
+                self.change = Some((overlay, format!("{done}, by {}", caller.by), left));
+                self.askers = vec![caller];
                 let source = match change {
                     Change::Upstream(_) => Source::Upstreams(config),
                     Change::List(_) => Source::Latest(config),
                 };
                 self.read(source, now);
             }
-            Err((refusal, why)) => client.reply(Reply::Refused(refusal, why)),
+            Err((refusal, why)) => caller.refuse(refusal, why),
         }
         true
     }
@@ -402,7 +402,7 @@ impl Reloader {
         self.news.settle();
         let seconds = now.duration_since(self.started).as_secs_f64();
         tracing::info!("reloaded in {seconds:.1} s: {text}");
-        self.tell(&format!("ok {text}\n"));
+        self.tell(&Reply::Done(text.to_owned()));
     }
 
     fn fail(&mut self, error: &ReloadError, now: Instant) {
@@ -412,11 +412,11 @@ impl Reloader {
             self.news.fail(now);
             tracing::error!("not reloaded, the rules in use stay: {error}");
         }
-        self.tell(&format!("error: {error}\n"));
+        self.tell(&Reply::Refused(Refusal::Unable, error.to_string()));
     }
 
-    fn tell(&mut self, text: &str) {
-        self.askers.drain(..).for_each(|client| client.answer(text));
+    fn tell(&mut self, reply: &Reply) {
+        self.askers.drain(..).for_each(|caller| caller.reply(reply.clone()));
     }
 }
 

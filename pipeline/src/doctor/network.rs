@@ -6,11 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, Endpoint, Host, Protocol, Upstream, WrittenConfig};
+use pmdns_control::Call;
 use pmdns_control::answers::Configuration;
+use pmdns_control::client::{ANSWER_PATIENCE, ApiClient};
 
 use super::facts::Facts;
 use super::finding::Finding;
-use crate::control::socket::{ANSWER_PATIENCE, ask as ask_instance};
 use crate::machine;
 
 /// How long an upstream may take; it is asked this many times.
@@ -55,8 +56,8 @@ fn running(facts: &Facts<'_>, config: &Config) -> Running {
     if !machine::is_running(config) {
         return Running::None;
     }
-    let answer = ask_instance(&config.control.socket, "config", ANSWER_PATIENCE).ok();
-    let shown = answer.and_then(|text| serde_json::from_str::<Configuration>(&text).ok());
+    let client = ApiClient::at_socket(&config.control.socket);
+    let shown = client.get_within::<Configuration>(&Call::Config, ANSWER_PATIENCE).ok();
     match (shown, &facts.written) {
         (Some(shown), Some(written)) if written.is_like(&WrittenConfig::of(&shown.toml)) => {
             Running::This

@@ -1,8 +1,9 @@
 //! `pmdns drain --wait`: waits until no more queries of clients come.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
 use std::time::Duration;
+
+use pmdns_control::client::ApiClient;
 
 use crate::control::report::Report;
 use crate::control::top::{self, TopError};
@@ -12,13 +13,13 @@ pub const SECONDS: RangeInclusive<u64> = 1..=86_400;
 /// Seconds without a query after which the traffic has ended.
 const QUIET: u32 = 3;
 
-/// Waits up to so many `seconds` until the instance at `socket` gets no more queries. An error of the second kind has the
+/// Waits up to so many `seconds` until the instance gets no more queries. An error of the second kind has the
 /// queries of the last second.
-pub fn wait(socket: &Path, seconds: u64) -> Result<Result<(), u64>, TopError> {
-    let mut quiet = Quiet::since(queries(&top::read(socket)?));
+pub fn wait(instance: &ApiClient, seconds: u64) -> Result<Result<(), u64>, TopError> {
+    let mut quiet = Quiet::since(queries(&top::read(instance)?));
     for _ in 0..seconds {
         std::thread::sleep(Duration::from_secs(1));
-        if quiet.note(queries(&top::read(socket)?)) {
+        if quiet.note(queries(&top::read(instance)?)) {
             return Ok(Ok(()));
         }
     }

@@ -3,12 +3,13 @@
 //! It is a process of its own, so that it notices an instance that is stuck or dead. While the instance is healthy, there is an
 //! interface with the addresses. The kernel removes it when this process ends, however it ends.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Anycast, Config};
+use pmdns_control::Call;
+use pmdns_control::client::{ApiClient, ClientError};
 use pmdns_engine::exceptions::interface::{self, TapError};
 use pmdns_engine::threads::nap;
 use pmdns_nics::Tap;
@@ -16,7 +17,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::hysteresis::Hysteresis;
 use super::{Health, State};
-use crate::control::socket::{self, SocketError};
 use crate::supervisor::Supervisor;
 
 /// How long the instance may take to answer beyond its own patience with data cores.
@@ -33,22 +33,6 @@ pub enum WatchError {
     Signal(std::io::Error),
 }
 
-/// Why no check could be made.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// The instance does not answer.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The answer is no result of a check.
-    #[error("the instance sent no health: {0}; is it the same version?")]
-    Answer(#[from] serde_json::Error),
-}
-
-/// Has the instance at `socket` make a check.
-pub fn check(socket: &Path, patience: Duration) -> Result<Health, CheckError> {
-    Ok(serde_json::from_str(&socket::ask(socket, "health", patience)?)?)
-}
-
 /// Watches the instance of `config` until SIGINT or SIGTERM. The interface goes with this process.
 pub fn run(config: &Config) -> Result<(), WatchError> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -62,13 +46,14 @@ pub fn run(config: &Config) -> Result<(), WatchError> {
     let patience = Duration::from_millis(settings.timeout_ms) + EXTRA_PATIENCE;
     let interval = Duration::from_millis(settings.interval_ms);
     let mut hysteresis = Hysteresis::new(settings);
+    let instance = ApiClient::at_socket(&config.control.socket);
     let mut supervisor = Supervisor::from_environment();
     supervisor.ready();
     tracing::info!("watching; nothing is announced until {} checks were good", settings.successes);
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
-        let checked = check(&config.control.socket, patience);
-        let is_good = checked.as_ref().is_ok_and(|health| health.healthy);
+        let checked = instance.get_within(&Call::Health, patience);
+        let is_good = checked.as_ref().is_ok_and(|health: &Health| health.healthy);
         match hysteresis.note(is_good) {
             Some(true) => {
                 announced = announce(settings)?;
@@ -96,7 +81,7 @@ fn announce(settings: &Anycast) -> Result<Option<Tap>, TapError> {
 }
 
 /// Why clients shall not come.
-fn reason(checked: Result<Health, CheckError>) -> String {
+fn reason(checked: Result<Health, ClientError>) -> String {
     match checked {
         Err(error) => error.to_string(),
         Ok(health) if health.state == State::Drained => "the node is drained".to_owned(),

@@ -1,12 +1,12 @@
-//! Clients that add lists. Each is answered when its list has been fetched for the first time, not when it is merely known.
+//! Callers that add lists. Each is answered when its list has been fetched for the first time, not when it is merely known.
 
 use pmdns_control::Reply;
 use tokio::sync::oneshot;
 
 use super::Lists;
-use crate::control::socket::Client;
+use pmdns_control::Caller;
 
-/// Clients that wait.
+/// Those that wait.
 #[derive(Debug, Default)]
 pub struct Additions {
     waiting: Vec<Addition>,
@@ -15,25 +15,24 @@ pub struct Additions {
 #[derive(Debug)]
 struct Addition {
     name: String,
-    client: Client,
+    caller: Caller,
     reply: oneshot::Receiver<Reply>,
 }
 
 impl Additions {
-    /// Has the client wait until its list is known. The result is the one to be answered then.
-    pub fn wait_for(&mut self, name: String, client: Client) -> Client {
-        let (answer, reply) = oneshot::channel();
-        let known = Client::new(answer, client.by.clone(), None);
-        self.waiting.push(Addition { name, client, reply });
+    /// Has the caller wait until its list is known. The result is the one to be answered then.
+    pub fn wait_for(&mut self, name: String, caller: Caller) -> Caller {
+        let (known, reply) = Caller::new(&caller.by);
+        self.waiting.push(Addition { name, caller, reply });
         known
     }
 
-    /// Whether a client waits.
+    /// Whether a caller waits.
     pub fn is_busy(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Has the clients whose lists are known wait for the first fetch, and answers those whose lists are refused.
+    /// Has the callers whose lists are known wait for the first fetch, and answers those whose lists are refused.
     pub fn turn(&mut self, lists: &Lists) {
         for index in (0..self.waiting.len()).rev() {
             let reply = match self.waiting[index].reply.try_recv() {
@@ -41,12 +40,12 @@ impl Additions {
                 Err(oneshot::error::TryRecvError::Closed) => None,
                 Ok(reply) => Some(reply),
             };
-            let Addition { name, client, .. } = self.waiting.swap_remove(index);
+            let Addition { name, caller, .. } = self.waiting.swap_remove(index);
             match reply {
-                Some(Reply::Done(_)) => lists.tell_first(name, client),
-                Some(reply) => client.reply(reply),
-                // The instance stops, and so does its client's connection.
-                None => drop(client),
+                Some(Reply::Done(_)) => lists.tell_first(name, caller),
+                Some(reply) => caller.reply(reply),
+                // The instance stops, and so does its caller's connection.
+                None => drop(caller),
             }
         }
     }

@@ -43,7 +43,7 @@ use pmdns_engine::roots;
 use pmdns_engine::threads::{join_within, pin};
 pub(crate) use reach::Reach;
 
-use crate::control::socket::Client;
+use pmdns_control::Caller;
 
 /// The most requests that may wait for the thread.
 const MAX_REQUESTS: usize = 16;
@@ -67,10 +67,10 @@ pub struct FetchReport {
 enum ListRequest {
     /// These lists are kept up to date from now on.
     Follow(Vec<Followed>),
-    /// A client wants the lists of this name fetched now.
-    Refresh(String, Client),
-    /// A client has added the list of this name, and wants to know what came of its first fetch.
-    First(String, Client),
+    /// A caller wants the lists of this name fetched now.
+    Refresh(String, Caller),
+    /// A caller has added the list of this name, and wants to know what came of its first fetch.
+    First(String, Caller),
 }
 
 /// What is known of the fetches of a list.
@@ -141,9 +141,9 @@ impl Lists {
         self.request(ListRequest::Follow(self.followed.clone()));
     }
 
-    /// Tells the client that has added the list of this name what came of its first fetch.
-    pub(crate) fn tell_first(&self, name: String, client: Client) {
-        self.request(ListRequest::First(name, client));
+    /// Tells the caller that has added the list of this name what came of its first fetch.
+    pub(crate) fn tell_first(&self, name: String, caller: Caller) {
+        self.request(ListRequest::First(name, caller));
     }
 
     /// What is known of the fetches of the list with this file; `None`: it is not fetched.
@@ -153,25 +153,25 @@ impl Lists {
         Some(FetchState { failing, last_error: list.last_error.read() })
     }
 
-    /// Fetches the lists of this name now, and tells the client what came of it.
-    pub fn refresh(&self, name: String, client: Client) {
+    /// Fetches the lists of this name now, and tells the caller what came of it.
+    pub fn refresh(&self, name: String, caller: Caller) {
         if self.followed.iter().any(|list| list.is_called(&name)) {
-            return self.request(ListRequest::Refresh(name, client));
+            return self.request(ListRequest::Refresh(name, caller));
         }
         let last = |list: &Followed| list.file.file_name().map(|last| last.display().to_string());
         let names = named(self.followed.iter().filter_map(last));
         let why = format!("there is no list `{name}` with a `url`; {names}");
-        client.reply(Reply::Refused(Refusal::Unknown, why));
+        caller.refuse(Refusal::Unknown, why);
     }
 
     fn request(&self, request: ListRequest) {
         let told = self.requests.as_ref().map(|requests| requests.try_send(request));
         match told {
             Some(Err(mpsc::error::TrySendError::Full(
-                ListRequest::Refresh(_, client) | ListRequest::First(_, client),
+                ListRequest::Refresh(_, caller) | ListRequest::First(_, caller),
             ))) => {
                 let why = "lists are being fetched; try again later".to_owned();
-                client.reply(Reply::Refused(Refusal::Busy, why));
+                caller.refuse(Refusal::Busy, why);
             }
             Some(Err(_)) => {
                 tracing::warn!("the thread of the lists takes no requests; reload once more")
@@ -250,11 +250,11 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                 });
                 lists = next.collect();
             }
-            (Some(ListRequest::First(name, client)), _) => {
+            (Some(ListRequest::First(name, caller)), _) => {
                 let Some(index) = lists.iter().position(|list| list.followed.is_called(&name))
                 else {
                     let why = format!("list {name} is not there any more");
-                    client.reply(Reply::Refused(Refusal::Unknown, why));
+                    caller.refuse(Refusal::Unknown, why);
                     continue;
                 };
                 let room = room_for(&lists, index);
@@ -263,7 +263,7 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     Some(last) => last,
                     None => list.refresh(&news, room).await,
                 };
-                client.reply(match result {
+                caller.reply(match result {
                     Ok(done) => Reply::Done(format!("list {name} is added; {done}")),
                     Err(why) => Reply::Refused(
                         Refusal::Unable,
@@ -274,7 +274,7 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     ),
                 });
             }
-            (Some(ListRequest::Refresh(name, client)), _) => {
+            (Some(ListRequest::Refresh(name, caller)), _) => {
                 let mut told = Vec::new();
                 for index in 0..lists.len() {
                     if lists[index].followed.is_called(&name) {
@@ -283,7 +283,7 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     }
                 }
                 let all: Result<Vec<_>, _> = told.into_iter().collect();
-                client.reply(match all {
+                caller.reply(match all {
                     Ok(done) => Reply::Done(done.join("; ")),
                     Err(why) => Reply::Refused(Refusal::Unable, why),
                 });

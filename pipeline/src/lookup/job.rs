@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use domain::base::iana::Rcode as RcodeName;
 use pmdns_config::{Access, Config, readable, type_name, view_name};
+use pmdns_control::lookup::LookupRequest;
 use pmdns_control::{Refusal, Reply};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_engine::upstreams::UpstreamsInUse;
@@ -20,9 +21,9 @@ use super::{
     CachedReport, DecidedBy, GroupReport, Lookup, LookupReport, RuleReport, UpstreamReport,
     ValidationState, records, rules,
 };
-use crate::control::jobs::Jobs;
-use crate::control::socket::Client;
 use crate::runtime::NamesInUse;
+use pmdns_control::Caller;
+use pmdns_control::jobs::Jobs;
 
 /// Lookups at a time. Each may read block lists.
 const MAX_LOOKUPS: usize = 4;
@@ -51,10 +52,13 @@ impl Lookups {
         Self { cache_jobs, started: Arc::new(started.clone()), jobs, upstreams, clients }
     }
 
-    /// Carries out a lookup under the rules in use, and sends the client its result as JSON.
-    pub fn run(&self, lookup: Lookup, in_use: NamesInUse, client: Client) {
-        let own = self.clone();
-        self.jobs.start("lookup", client, move |_| match own.look_up(&lookup, &in_use) {
+    /// Carries out a lookup under the rules in use, and sends the caller its result.
+    pub fn run(&self, request: LookupRequest, in_use: NamesInUse, caller: Caller) {
+        let (own, lookup) = match Lookup::try_from(request) {
+            Ok(lookup) => (self.clone(), lookup),
+            Err(why) => return caller.refuse(Refusal::Wrong, why),
+        };
+        self.jobs.start("lookup", caller, move |_| match own.look_up(&lookup, &in_use) {
             Ok(report) => Reply::of(&report),
             Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
         });

@@ -9,6 +9,9 @@ pub(crate) mod rules;
 
 use std::net::IpAddr;
 
+use pmdns_config::{type_number, wire_name};
+use pmdns_control::lookup::LookupRequest;
+
 pub use job::Lookups;
 pub(crate) use job::octets;
 pub use pmdns_control::lookup::{
@@ -24,4 +27,60 @@ pub struct Lookup {
     pub qtype: u16,
     /// Who asks; `None`: a client in no view, which may ask.
     pub client: Option<IpAddr>,
+}
+
+impl TryFrom<LookupRequest> for Lookup {
+    type Error = String;
+
+    fn try_from(request: LookupRequest) -> Result<Self, String> {
+        let LookupRequest { name, r#type, client } = request;
+        let name = wire_name(&name).map_err(|error| error.to_string())?;
+        let text = r#type.as_deref().unwrap_or("A");
+        let qtype = record_type(text)?;
+        if is_meta_type(qtype) {
+            return Err(format!("`{text}` is no type of records; write A, AAAA or ANY"));
+        }
+        let address = |text: &String| {
+            let wrong = |_| format!("`{text}` is no IP address; write for example 192.0.2.1");
+            text.parse().map_err(wrong)
+        };
+        Ok(Self { name, qtype, client: client.as_ref().map(address).transpose()? })
+    }
+}
+
+/// The number of a record type: a mnemonic, or TYPE65280.
+pub(crate) fn record_type(text: &str) -> Result<u16, String> {
+    type_number(text).ok_or_else(|| format!("there is no record type `{text}`; write A or TYPE1"))
+}
+
+/// Whether a type has a meaning of its own in queries, other than ANY, so that no cache and no rule decides on it.
+fn is_meta_type(qtype: u16) -> bool {
+    matches!(qtype, 0 | 41 | 128..=254)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_checked_and_mistakes_are_named() {
+        let lookup = |name: &str, r#type: Option<&str>, client: Option<&str>| {
+            let [r#type, client] = [r#type, client].map(|text| text.map(str::to_owned));
+            Lookup::try_from(LookupRequest { name: name.to_owned(), r#type, client })
+        };
+        let name: Box<[u8]> = (*b"\x07example\x03com\0").into();
+        let expected = Lookup { name, qtype: 28, client: Some([10, 0, 0, 1].into()) };
+        assert_eq!(lookup("Example.com", Some("AAAA"), Some("10.0.0.1")), Ok(expected.clone()));
+        let expected = Lookup { qtype: 1, client: None, ..expected };
+        assert_eq!(lookup("example.com", None, None), Ok(expected));
+        for (wrong, part) in [
+            (lookup("", None, None), "a name is empty"),
+            (lookup("a", Some("NOTYPE"), None), "no record type `NOTYPE`"),
+            (lookup("a", Some("AXFR"), None), "`AXFR` is no type of records"),
+            (lookup("a", None, Some("here")), "`here` is no IP address"),
+        ] {
+            let error = wrong.unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
 }

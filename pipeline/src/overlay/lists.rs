@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{Blocklist, Config, Host, UpstreamAddress};
-use pmdns_control::{ListChange, NewList, Refusal, named};
+use pmdns_control::{NewList, Refusal, named};
 
 use super::said::{ListSaid, Said};
-use super::{Overlay, Refused};
+use super::{ListChange, Overlay, Refused};
 use crate::lists::Reach;
 
 impl Overlay {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use pmdns_config::Config;
 use pmdns_control::answers::RuntimeChange;
-use pmdns_control::{ListChange, Refusal, UpstreamChange};
+use pmdns_control::{NewList, NewUpstream, Refusal, UpstreamState};
 
 use said::{ListSaid, Said, UpstreamSaid};
 
@@ -28,6 +28,26 @@ pub enum Change {
     Upstream(UpstreamChange),
     /// Of a block list.
     List(ListChange),
+}
+
+/// A change of one upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpstreamChange {
+    /// It is asked as well.
+    Add(NewUpstream),
+    /// It is not asked any more. What is under way to it is asked of others at once.
+    Remove(String),
+    /// It gets no new questions, or again, or another share of them.
+    Set(String, UpstreamState),
+}
+
+/// A change of the block lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListChange {
+    /// It is fetched, and its names are blocked.
+    Add(NewList),
+    /// The list of this name, which was added at run time, goes.
+    Remove(String),
 }
 
 /// The changes that hold.

@@ -1,10 +1,10 @@
 //! Upstreams that are added, removed and drained at run time, or get another weight.
 
 use pmdns_config::{Config, DEFAULT_GROUP, Strategy, Upstream, UpstreamAddress};
-use pmdns_control::{NewUpstream, Refusal, UpstreamChange, UpstreamState, named};
+use pmdns_control::{NewUpstream, Refusal, UpstreamState, named};
 
 use super::said::{Presence, Said, UpstreamSaid};
-use super::{Overlay, Refused};
+use super::{Overlay, Refused, UpstreamChange};
 
 impl Overlay {
     /// Takes a change in, and says what it does.

@@ -12,8 +12,8 @@ use super::check::check;
 use super::entry::LogEntry;
 use super::sqlite::search::{SearchError, search};
 use crate::arguments::LogArguments;
-use crate::control::jobs::Jobs;
-use crate::control::socket::Client;
+use pmdns_control::Caller;
+use pmdns_control::jobs::Jobs;
 
 /// Searches of clients at a time.
 const MAX_SEARCHES: usize = 4;
@@ -70,7 +70,7 @@ pub fn run(asked: &LogArguments, out: &mut impl Write) -> Result<(), FindError> 
     Ok(())
 }
 
-/// Searches that clients of a running instance ask for, each on a thread of its own.
+/// Searches that callers of a running instance ask for, each on a thread of its own.
 #[derive(Clone, Debug)]
 pub struct LogSearches {
     path: Option<PathBuf>,
@@ -87,14 +87,17 @@ impl LogSearches {
         Self { path: sqlite.clone(), prefixes, jobs: Jobs::new(MAX_SEARCHES) }
     }
 
-    /// Searches, and sends the client what is found.
-    pub fn run(&self, what: LogSearch, client: Client) {
+    /// Searches, and sends the caller what is found.
+    pub fn run(&self, what: LogSearch, caller: Caller) {
+        if let Err(why) = check(&what) {
+            return caller.refuse(Refusal::Wrong, why);
+        }
         let Some(path) = self.path.clone() else {
             let why = "there is no `query_log.sqlite`; set it in the config file and restart";
-            return client.reply(Reply::Refused(Refusal::Unknown, why.to_owned()));
+            return caller.refuse(Refusal::Unknown, why.to_owned());
         };
         let (ipv4_prefix, ipv6_prefix) = self.prefixes;
-        self.jobs.start("log_search", client, move |_| match search(&path, &what) {
+        self.jobs.start("log_search", caller, move |_| match search(&path, &what) {
             Ok(entries) => Reply::of(&LogPage { entries, ipv4_prefix, ipv6_prefix }),
             Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
         });

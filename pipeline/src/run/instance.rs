@@ -17,7 +17,7 @@ use crate::control::api::{ApiListener, ApiServer};
 use crate::control::metrics::server::{MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, Written};
 use crate::control::report::Report;
-use crate::control::socket::{ControlServer, ControlSocket};
+use crate::control::socket::ControlSocket;
 use crate::log;
 use crate::snapshot::Keeper;
 use crate::streams::OpenStreams;
@@ -139,7 +139,7 @@ fn keeper(
 
 /// The servers of operators. Their threads take requests, the main thread answers them.
 struct Servers {
-    control: ControlServer,
+    control: ApiServer,
     metrics: Option<MetricsServer>,
     api: Option<ApiServer>,
     /// The CPU of their threads.
@@ -165,9 +165,9 @@ impl Servers {
             ("metrics", self.metrics.as_ref().map(MetricsServer::counters)),
             ("api", self.api.as_ref().map(ApiServer::counters)),
         ];
-        self.control.take(|request, client| services.answer(request, client));
+        self.control.take(|call, caller| services.answer(call, caller));
         if let Some(api) = &mut self.api {
-            api.take(|request, client| services.answer(request, client));
+            api.take(|call, caller| services.answer(call, caller));
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.answer(|| services.report());

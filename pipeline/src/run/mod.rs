@@ -3,6 +3,7 @@
 //! `opened` binds what the configuration names, `ports` starts the ports, `instance` is the main thread of a process that serves.
 
 mod announce;
+mod calls;
 mod error;
 mod instance;
 mod opened;
@@ -21,7 +22,6 @@ pub use self::error::RunError;
 use self::instance::Instance;
 use self::opened::Opened;
 use self::ports::StartedPorts;
-pub use self::services::to_json;
 use crate::control::reload::Written;
 use crate::control::report::Report;
 use crate::machine::Machine;

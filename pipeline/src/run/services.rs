@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmdns_config::Config;
-use pmdns_control::{Call, ListChange};
 use pmdns_engine::engine::{Engine, EngineError, Gauges};
 use pmdns_engine::ports::{AllPortNews, PortWatch};
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_streams::tls::Certificate;
-use serde::Serialize;
 
 use super::error::RunError;
 use super::ports::RunningPorts;
@@ -19,17 +17,13 @@ use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::capture::Captures;
 use crate::clients::{Clients, OpenClients};
 use crate::control::cache_jobs::ClientJobs;
-use crate::control::calls::{self, Traffic};
 use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report::{Named, Report};
-use crate::control::request::Request;
-use crate::control::socket::Client;
-use crate::health::{Health, HealthChecks, Transitions};
+use crate::health::{HealthChecks, Transitions};
 use crate::hitters::{self, HeavyHitters};
 use crate::lists::{Additions, Lists};
 use crate::log;
 use crate::lookup::Lookups;
-use crate::overlay::Change;
 use crate::privileges::{self, Places, PrivilegeReport};
 use crate::query_log::find::LogSearches;
 use crate::query_log::{OpenLog, QueryLog};
@@ -41,30 +35,30 @@ use crate::zone_limits::ZoneLimiter;
 
 /// The parts of an instance that requests and reloads concern.
 pub(super) struct Services<'c> {
-    config: &'c Config,
-    ports: RunningPorts,
+    pub(super) config: &'c Config,
+    pub(super) ports: RunningPorts,
     pub(super) watch: PortWatch,
     pub(super) gauges: Gauges,
-    news: AllPortNews,
+    pub(super) news: AllPortNews,
     pub(super) cache_jobs: CacheJobs,
     pub(super) reloader: Reloader,
-    runtime: Runtime,
-    clients: Option<Clients>,
-    transfers: Transfers,
-    lists: Lists,
+    pub(super) runtime: Runtime,
+    pub(super) clients: Option<Clients>,
+    pub(super) transfers: Transfers,
+    pub(super) lists: Lists,
     /// Clients that wait for the first fetch of a list.
-    additions: Additions,
-    health: HealthChecks,
-    transitions: Transitions,
-    limiter: ZoneLimiter,
-    hitters: Option<HeavyHitters>,
-    query_log: Option<QueryLog>,
-    client_jobs: ClientJobs,
-    lookups: Lookups,
-    log_searches: LogSearches,
-    captures: Captures,
-    privileges: PrivilegeReport,
-    certificates: Vec<Certificate>,
+    pub(super) additions: Additions,
+    pub(super) health: HealthChecks,
+    pub(super) transitions: Transitions,
+    pub(super) limiter: ZoneLimiter,
+    pub(super) hitters: Option<HeavyHitters>,
+    pub(super) query_log: Option<QueryLog>,
+    pub(super) client_jobs: ClientJobs,
+    pub(super) lookups: Lookups,
+    pub(super) log_searches: LogSearches,
+    pub(super) captures: Captures,
+    pub(super) privileges: PrivilegeReport,
+    pub(super) certificates: Vec<Certificate>,
     /// The counters of snapshots, if they are written.
     pub(super) snapshot: Option<Arc<SinkCounters>>,
     /// Clients over streams, once they are served.
@@ -198,46 +192,6 @@ impl<'c> Services<'c> {
         Report::read(&self.gauges, topology, nics).watched(&self.watch)
     }
 
-    /// Answers a request, or has it answered.
-    pub(super) fn answer(&mut self, request: Request, client: Client) {
-        match request {
-            Request::Stats => client.answer(&to_json(&self.report())),
-            Request::Health => {
-                let tell = move |health: &Health| client.answer(&to_json(health));
-                self.health.ask(Instant::now(), self.reloader.config(), Box::new(tell));
-            }
-            Request::SetState(state) => {
-                self.health.set(state);
-                client.answer(&format!("ok {state}\n"));
-            }
-            Request::Reload => self.reloader.ask_for(client),
-            Request::CacheJob(cache_job) => self.client_jobs.run(cache_job, client),
-            Request::Lookup(lookup) => match self.runtime.in_use().with_rules(&self.gauges.names) {
-                Some(rules) => self.lookups.run(lookup, rules, client),
-                None => client.answer("error: there are no rules yet\n"),
-            },
-            Request::Log(search) => self.log_searches.run(search, client),
-            Request::Capture(selection) => self.captures.capture(selection, client),
-            Request::Trace(selection) => self.captures.trace(selection, client),
-            Request::Call(Call::RefreshList(name)) => self.lists.refresh(name, client),
-            Request::Call(Call::ChangeList(change)) => {
-                let client = match &change {
-                    ListChange::Add(new) => self.additions.wait_for(new.name.clone(), client),
-                    ListChange::Remove(_) => client,
-                };
-                self.reloader.change(Change::List(change), client);
-            }
-            Request::Call(Call::ChangeUpstream(change)) => {
-                self.reloader.change(Change::Upstream(change), client);
-            }
-            Request::Call(call) => {
-                let Self { reloader, gauges, runtime, clients, hitters, limiter, lists, .. } = self;
-                let traffic = Traffic { hitters: hitters.as_ref(), limiter, lists };
-                calls::answer(&call, client, reloader, gauges, runtime, clients.as_ref(), traffic);
-            }
-        }
-    }
-
     /// Has new settings and rules taken over where they are needed. Says whether a reload has ended.
     pub(super) fn follow(&mut self) -> bool {
         if self.transfers.has_news() | self.lists.has_news() {
@@ -268,7 +222,7 @@ impl<'c> Services<'c> {
         self.runtime.turn(self.reloader.version());
     }
 
-    /// Whether a client waits for a change.
+    /// Whether a caller waits for a change.
     pub(super) fn is_busy(&self) -> bool {
         self.runtime.is_busy() || self.additions.is_busy()
     }
@@ -291,9 +245,4 @@ impl<'c> Services<'c> {
 fn expiries(certificates: &[Certificate]) -> Named {
     let expiries = certificates.iter().filter_map(Certificate::expiry);
     expiries.map(|(table, expires)| (table.to_owned(), expires)).collect()
-}
-
-/// A report as `pmdns stats --json` prints it, or the result of a check.
-pub fn to_json(report: &impl Serialize) -> String {
-    serde_json::to_string(report).expect("a report holds only strings and numbers")
 }

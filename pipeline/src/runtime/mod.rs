@@ -2,7 +2,7 @@
 //!
 //! A change goes two ways at once. [`RuntimeNames`] are made and lent to all threads
 //! ([`Reloader`](crate::control::reload::Reloader)), and the [journal] keeps the change in a file. When both are
-//! done the client is answered.
+//! done the caller is answered.
 
 mod entries;
 mod in_use;
@@ -19,11 +19,11 @@ use pmdns_control::{Call, Page, Refusal, Reply};
 use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
 
-use crate::control::socket::Client;
 use crate::journal::JournalError;
 use crate::sinks::SinkCounters;
 pub use in_use::{NamesInUse, SaidInUse};
 use journal::Journal;
+use pmdns_control::Caller;
 pub(crate) use table::Table;
 
 /// Clients that may wait for their changes.
@@ -42,10 +42,10 @@ pub struct Runtime {
     waiting: Vec<Waiting>,
 }
 
-/// A client whose change is under way.
+/// A caller whose change is under way.
 #[derive(Debug)]
 struct Waiting {
-    client: Client,
+    caller: Caller,
     version: u64,
     /// The number of the order at the journal.
     order: Option<u64>,
@@ -88,7 +88,7 @@ impl Runtime {
         self.journal.as_ref().map(Journal::counters)
     }
 
-    /// Whether a client waits.
+    /// Whether a caller waits.
     pub fn is_busy(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -128,26 +128,26 @@ impl Runtime {
     }
 
     /// Answers a call, at once or when its change holds.
-    pub fn answer(&mut self, call: &Call, client: Client, config: &Config, seed: Seed) {
+    pub fn answer(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
         let reply = match call {
             Call::Entries(page) => self.table.entries(page).map(|page| Reply::of(&page)),
             Call::Records(page) => self.table.records(page).map(|page| Reply::of(&page)),
-            change => return self.change(change, client, config, seed),
+            change => return self.change(change, caller, config, seed),
         };
-        client.reply(reply.unwrap_or_else(|(refusal, why)| Reply::Refused(refusal, why)));
+        caller.reply(reply.unwrap_or_else(|(refusal, why)| Reply::Refused(refusal, why)));
     }
 
-    fn change(&mut self, call: &Call, client: Client, config: &Config, seed: Seed) {
+    fn change(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
         if self.waiting.len() >= MAX_WAITING {
-            return client
+            return caller
                 .reply(Reply::Refused(Refusal::Busy, "too many changes are under way".to_owned()));
         }
-        match self.try_change(call, &client.by, config, seed) {
+        match self.try_change(call, &caller.by, config, seed) {
             Ok((done, order)) => {
                 self.version += 1;
-                self.waiting.push(Waiting { client, version: self.version, order, done });
+                self.waiting.push(Waiting { caller, version: self.version, order, done });
             }
-            Err((refusal, why)) => client.reply(Reply::Refused(refusal, why)),
+            Err((refusal, why)) => caller.refuse(refusal, why),
         }
     }
 
@@ -208,8 +208,8 @@ impl Runtime {
             if *version > in_use || kept == Ok(false) {
                 continue;
             }
-            let Waiting { client, done, .. } = waiting.swap_remove(index);
-            client.reply(match kept {
+            let Waiting { caller, done, .. } = waiting.swap_remove(index);
+            caller.reply(match kept {
                 Ok(_) => done,
                 Err(()) => {
                     let why = "it holds until the instance stops, and is not kept: the disk refuses; the log says why";

@@ -66,17 +66,18 @@ fn told(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Answers so many requests with the text, and gives the requests.
+/// Answers so many requests with the text, and gives their first lines.
 fn instance(path: &str, text: String, requests: usize) -> std::thread::JoinHandle<Vec<String>> {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
         let answer = |_| {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = String::new();
-            BufReader::new(&stream).read_line(&mut request).unwrap();
+            let head = BufReader::new(&stream).lines().map_while(Result::ok);
+            let head: Vec<String> = head.take_while(|line| !line.is_empty()).collect();
+            let kind = "content-type: application/json\r\nconnection: close";
             // Who asked may have gone.
-            let _ = stream.write_all(text.as_bytes());
-            request
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{kind}\r\n\r\n{text}");
+            head.into_iter().next().unwrap_or_default()
         };
         (0..requests).map(answer).collect()
     })
@@ -181,7 +182,7 @@ fn d09_output_that_nobody_reads_to_its_end_ends_quietly() {
     assert!(first.starts_with("counter_1 "), "{first}");
     let (code, _, said) = told(&asking.wait_with_output().unwrap());
     assert_eq!((code, &*said), (Some(0), ""));
-    assert_eq!(instance.join().unwrap(), ["stats\n"]);
+    assert_eq!(instance.join().unwrap(), ["GET /api/v1/stats HTTP/1.1"]);
 }
 
 #[cfg(feature = "dpdk")]

@@ -14,7 +14,7 @@ use crate::commands::command;
 use crate::dig::dig;
 use crate::harness::{PATIENCE, isolated, path, sh};
 use crate::messages::{ask_a, rcode};
-use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, run_to_failure, set_up_tap, upstream};
+use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, run, run_to_failure, set_up_tap, upstream};
 use crate::stub::Stub;
 
 const STUB_PORT: u16 = 5301;
@@ -190,6 +190,36 @@ pub(crate) fn measure(listed: usize) {
     );
 }
 
+/// The commands over TLS, with a token.
+fn asked_from_another_machine() {
+    let ask = |words: &[&str], token: &str, ca: &str, code: i32| {
+        let token = format!("/run/lab/{token}");
+        let api = ["--api", "https://127.0.0.1:8053", "--token-file", &token, "--ca-file", ca];
+        let output = run(&[words, &api].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    };
+    let ca = "/run/lab/ca.pem";
+    assert!(ask(&["stats", "--json"], "reader", ca, 0).starts_with('{'));
+    assert!(ask(&["config", "--running"], "reader", ca, 0).contains("[[token]]"));
+    assert!(ask(&["top", "--once"], "reader", ca, 0).contains("pmdns"));
+    assert_eq!(ask(&["block", "far.test"], "writer", ca, 0), "1 name set\n");
+    let dump = "/run/lab/far-dump";
+    assert!(ask(&["dump", dump], "reader", ca, 0).contains("answers written"));
+    assert!(ask(&["load", dump], "writer", ca, 0).contains("answers loaded"));
+    let said = ask(&["block", "far.test"], "reader", ca, 5);
+    assert!(said.contains("this needs the role operate"), "{said}");
+    let said = ask(&["stats"], "reader", "/run/lab/client.pem", 5);
+    assert!(said.contains("certificate"), "{said}");
+    let said = ask(&["stats"], "reader", "/run/lab/nothing.pem", 2);
+    assert!(said.contains("--ca-file /run/lab/nothing.pem"), "{said}");
+    let clear = ["--api", "http://192.0.2.1:8053", "--token-file", "/run/lab/reader"];
+    let output = run(&[&["stats"][..], &clear].concat());
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in clear text"), "{output:?}");
+}
+
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn over_tls_a_client_may_need_a_certificate() {
@@ -218,6 +248,7 @@ fn over_tls_a_client_may_need_a_certificate() {
         let pmdns = Pmdns::start(&config(tls));
         assert_eq!(with_token(READER, &own).0, 200);
         assert_eq!(curl(&own).0, 401);
+        asked_from_another_machine();
         assert_eq!(
             with_token(READER, &["http://127.0.0.1:8053/api/v1/state"]).0,
             0,

@@ -41,6 +41,12 @@ fn commands_are_carried_out_while_it_serves() {
         assert_eq!(address(NAME), TRUTH);
         assert_eq!(stub.asked(WRITTEN), 2, "what was loaded is not asked for");
 
+        let said = command(&["block", &format!("{NAME} suffix")], 1);
+        assert!(said.contains("has ' ' in it"), "{said}");
+        let said = command(&["unblock", &format!("{NAME}\nreload")], 1);
+        assert!(said.contains("'\\n'"), "{said}");
+        assert_eq!(address(NAME), TRUTH, "an argument is one argument");
+
         let local = |data: &str| {
             format!("\n[[local]]\nname = \"{NAME}\"\ntype = \"A\"\ndata = \"{data}\"\n")
         };

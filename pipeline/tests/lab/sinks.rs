@@ -402,7 +402,9 @@ fn full_disk(pmdns: &Pmdns) {
 
 /// Clients of the control socket, and of what is printed, that do not wait for their answer.
 fn clients_that_leave(pmdns: &Pmdns) {
-    for request in ["stats\n", "entries \n", "sta"] {
+    let stats = "GET /api/v1/stats HTTP/1.1\r\nHost: pmdns\r\n\r\n";
+    let entries = "GET /api/v1/entries HTTP/1.1\r\nHost: pmdns\r\n\r\n";
+    for request in [stats, entries, &stats[..9]] {
         for _ in 0..5 {
             let mut stream = UnixStream::connect("/run/lab/pmdns.sock").unwrap();
             stream.write_all(request.as_bytes()).unwrap();

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns::control::reload::{Reloader, Written};
-use pmdns::control::socket::Client;
 use pmdns::runtime::Runtime;
 use pmdns_config::{Config, ConfigText};
-use pmdns_control::{Call, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction};
+use pmdns_control::{Call, Caller, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction};
 use pmdns_engine::rules::RulesPublisher;
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
@@ -185,7 +184,7 @@ impl Operator {
 
     fn change(&mut self, call: &Call) {
         let config = std::sync::Arc::clone(self.reloader.config());
-        self.runtime.answer(call, Client::of_nobody("operator"), &config, self.reloader.seed());
+        self.runtime.answer(call, Caller::of_nobody("operator"), &config, self.reloader.seed());
     }
 
     /// Writes another configuration: upstreams leave or come back, and are asked in another way.

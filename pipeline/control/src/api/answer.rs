@@ -1,18 +1,11 @@
 //! How requests end: with the answer to a call, or as a problem.
 
-use std::time::Duration;
-
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use super::problem::{Problem, Unasked};
 use crate::{Refusal, Reply};
-
-/// How long the main thread may take for what it knows.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long it may take for a reload or a purge.
-pub(super) const WORK_PATIENCE: Duration = Duration::from_secs(300);
 
 /// An answer to a call.
 pub(super) struct Answer(pub(super) Reply);
@@ -23,6 +16,13 @@ impl IntoResponse for Answer {
             Reply::Json(json) => json,
             Reply::Done(done) => serde_json::json!({ "done": done }).to_string(),
             Reply::Entries(done) => return Self(Reply::of(&done)).into_response(),
+            Reply::Health(health) => {
+                let status = match health.healthy {
+                    true => StatusCode::OK,
+                    false => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                return (status, Self(Reply::of(&health))).into_response();
+            }
             Reply::Refused(refusal, why) => {
                 let mut response = Problem::from((refusal, why)).into_response();
                 response.extensions_mut().remove::<Unasked>();

@@ -70,17 +70,16 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
-    use crate::Door;
-    use crate::api::answer::{PATIENCE, WORK_PATIENCE};
-    use crate::api::explain::{LOG_PATIENCE, LOOKUP_PATIENCE};
+    use crate::CallSender;
     use crate::api::{Guard, Peer, Rate, Tokens, respond};
+    use crate::call::{KNOWN, LOGGED, SEARCHED, WORK};
 
     const LOCAL: Peer = Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
     fn api(has_console: bool) -> Router {
-        let (door, _) = Door::new(|| ());
+        let (calls, _) = CallSender::new(|| ());
         let guard = Guard::new(Vec::new(), Tokens::default(), Rate(1));
-        crate::api::router(door, Arc::new(guard), has_console)
+        crate::api::router(calls, Arc::new(guard), has_console)
     }
 
     /// What somebody without a token gets.
@@ -177,12 +176,7 @@ mod tests {
     #[test]
     fn the_page_waits_as_long_as_the_server() {
         let file = FILES.iter().find(|(name, _)| *name == "api.js").unwrap().1;
-        let times = [
-            ("known", PATIENCE),
-            ("log", LOG_PATIENCE),
-            ("lookup", LOOKUP_PATIENCE),
-            ("work", WORK_PATIENCE),
-        ];
+        let times = [("known", KNOWN), ("log", LOGGED), ("lookup", SEARCHED), ("work", WORK)];
         let times = times.map(|(name, time)| format!("{name}: {}", time.as_secs())).join(", ");
         assert!(file.contains(&format!("{{ {times} }}")), "api.js does not have {times}");
     }

@@ -1,8 +1,7 @@
 //! Routes that explain: the answer a client would get, the answers clients got, the packets that pass.
 
-use std::time::Duration;
-
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
@@ -10,31 +9,24 @@ use utoipa_axum::routes;
 
 use super::answer::{Answer, wrong};
 use super::body::Parameters;
-use super::download::download;
 use super::guard::By;
+use super::transfer::{EndOfBody, download, upload};
+use crate::answers::Done;
 use crate::cache::{CachePage, CacheSearch, MAX_SHOWN};
 use crate::lookup::{LookupReport, LookupRequest};
 use crate::query_log::{LogPage, LogSearch, MAX_FOUND};
-use crate::trace::{MAX_SECONDS, PacketSearch, TraceReport};
-use crate::{Call, Door, Reply};
+use crate::sender::Enclosed;
+use crate::trace::{PacketSearch, TraceReport};
+use crate::{Call, CallSender, Reply};
 
 /// The most packets of a trace.
 const MAX_TRACED: u32 = 1000;
-/// The most packets of a capture, and as many as come without a wish.
-const MAX_CAPTURED: u32 = 1_000_000;
+/// As many packets as a capture has without a wish.
 const CAPTURED: u32 = 1000;
 /// The latest time of an entry: the database has signed numbers.
 const LATEST_US: u64 = i64::MAX.cast_unsigned();
-/// How long a lookup may read block lists.
-pub(super) const LOOKUP_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a search in the query log may take.
-pub(super) const LOG_PATIENCE: Duration = Duration::from_secs(20);
-/// How long a dump may take. It is longer than a connection lasts, so that no dump that has come whole is called late.
-const DUMP_PATIENCE: Duration = Duration::from_secs(900);
-/// How long packets take to their end, once no more are taken in.
-const LINGER: Duration = Duration::from_secs(20);
 
-pub(super) fn routes() -> OpenApiRouter<Door> {
+pub(super) fn routes() -> OpenApiRouter<CallSender> {
     OpenApiRouter::default()
         .routes(routes!(lookup))
         .routes(routes!(log))
@@ -42,6 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<Door> {
         .routes(routes!(capture))
         .routes(routes!(cache))
         .routes(routes!(cache_dump))
+        .routes(routes!(cache_load))
 }
 
 /// The answer that a client would get, and why
@@ -52,11 +45,11 @@ pub(super) fn routes() -> OpenApiRouter<Door> {
     responses((status = 200, body = LookupReport))
 )]
 async fn lookup(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(request): Parameters<LookupRequest>,
 ) -> Answer {
-    Answer(door.ask(Call::Lookup(request), &by.0, LOOKUP_PATIENCE).await)
+    Answer(calls.ask(Call::Lookup(request), &by.name).await)
 }
 
 /// Entries of the query log, the newest first
@@ -67,7 +60,7 @@ async fn lookup(
     responses((status = 200, body = LogPage))
 )]
 async fn log(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(search): Parameters<LogSearch>,
 ) -> Answer {
@@ -77,7 +70,7 @@ async fn log(
         )));
     }
     Answer(match within("limit", search.limit, MAX_FOUND) {
-        Ok(()) => door.ask(Call::Log(search), &by.0, LOG_PATIENCE).await,
+        Ok(()) => calls.ask(Call::Log(search), &by.name).await,
         Err(refused) => refused,
     })
 }
@@ -90,36 +83,42 @@ async fn log(
     responses((status = 200, body = TraceReport))
 )]
 async fn trace(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(search): Parameters<PacketSearch>,
+    request: Body,
 ) -> Answer {
-    Answer(match bounded(&search, MAX_TRACED) {
-        Ok(patience) => door.ask(Call::Trace(search), &by.0, patience).await,
+    Answer(match bounded(&search, MAX_TRACED, &by) {
+        Ok(()) => {
+            let watch = EndOfBody::watch(request);
+            let enclosed = Enclosed { has_left: watch.has_come(), ..Enclosed::default() };
+            calls.ask_with(Call::Trace(search), &by.name, enclosed).await
+        }
         Err(refused) => refused,
     })
 }
 
 /// Packets as they pass, as a capture (pcapng)
 ///
-/// It ends when there are as many as wanted, after the time, or when the client leaves.
+/// It ends when there are as many as wanted, after the time, or when the client leaves. The trailer `pmdns-done` says how many
+/// there were.
 #[utoipa::path(
     get, path = "/api/v1/capture", tag = "explain", params(PacketSearch),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/x-pcapng"))
 )]
 async fn capture(
-    State(door): State<Door>,
-    Extension(By(by)): Extension<By>,
+    State(calls): State<CallSender>,
+    Extension(by): Extension<By>,
     Parameters(mut search): Parameters<PacketSearch>,
+    request: Body,
 ) -> Response {
-    let patience = match bounded(&search, MAX_CAPTURED) {
-        Ok(patience) => patience,
-        Err(refused) => return Answer(refused).into_response(),
-    };
+    if let Err(refused) = bounded(&search, u32::MAX, &by) {
+        return Answer(refused).into_response();
+    }
     search.count.get_or_insert(CAPTURED);
     let kind = ["application/x-pcapng", "pmdns.pcapng"];
-    download(door, Call::Capture(search), by, patience, kind).await
+    download(calls, Call::Capture(search), by, request, kind).await
 }
 
 /// Answers in the cache
@@ -128,12 +127,12 @@ async fn capture(
     responses((status = 200, body = CachePage))
 )]
 async fn cache(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(search): Parameters<CacheSearch>,
 ) -> Answer {
     Answer(match within("limit", Some(search.limit), MAX_SHOWN) {
-        Ok(()) => door.ask(Call::Cache(search), &by.0, LOOKUP_PATIENCE).await,
+        Ok(()) => calls.ask(Call::Cache(search), &by.name).await,
         Err(refused) => refused,
     })
 }
@@ -146,16 +145,34 @@ async fn cache(
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"))
 )]
-async fn cache_dump(State(door): State<Door>, Extension(By(by)): Extension<By>) -> Response {
+async fn cache_dump(
+    State(calls): State<CallSender>,
+    Extension(by): Extension<By>,
+    request: Body,
+) -> Response {
     let kind = ["application/octet-stream", "pmdns.cache"];
-    download(door, Call::CacheDump, by, DUMP_PATIENCE, kind).await
+    download(calls, Call::CacheDump, by, request, kind).await
 }
 
-/// How long an answer may take, if the search is within its bounds.
-fn bounded(search: &PacketSearch, most: u32) -> Result<Duration, Reply> {
+/// Take in the answers of a dump
+///
+/// They are taken in as they come. Expired ones are left out, and those of views that mean something else now.
+#[utoipa::path(
+    post, path = "/api/v1/cache/load", tag = "cache",
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 200, body = Done))
+)]
+async fn cache_load(
+    State(calls): State<CallSender>,
+    Extension(by): Extension<By>,
+    request: Body,
+) -> Answer {
+    upload(calls, Call::CacheLoad, by, request).await
+}
+
+fn bounded(search: &PacketSearch, most: u32, by: &By) -> Result<(), Reply> {
     within("count", search.count, most)?;
-    within("seconds", Some(search.seconds), MAX_SECONDS)?;
-    Ok(Duration::from_secs(search.seconds.into()) + LINGER)
+    within("seconds", Some(search.seconds), by.longest_watch)
 }
 
 fn within(what: &str, number: Option<u32>, most: u32) -> Result<(), Reply> {

@@ -22,6 +22,7 @@ use super::problem::{Problem, Unasked};
 use super::roles;
 use super::tokens::Tokens;
 use crate::audit::Audit;
+use crate::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS};
 
 /// Wrong tokens that one address may show in a second; twice as many at once.
 const WRONG_TOKENS: Rate = Rate(5);
@@ -65,9 +66,14 @@ impl Admitted {
     }
 }
 
-/// Who makes a request, for the log and for entries.
+/// Who makes a request.
 #[derive(Clone, Debug)]
-pub(super) struct By(pub(super) String);
+pub(super) struct By {
+    /// Its name, for the log and for entries.
+    pub(super) name: String,
+    /// The most seconds for which it may watch packets.
+    pub(super) longest_watch: u32,
+}
 
 /// The lines about refusals.
 #[derive(Debug)]
@@ -122,7 +128,10 @@ impl Guard {
     /// Who makes the request, and what it may do, if it may be made.
     fn admit(&self, request: &Request, now: Instant) -> Result<(By, Role), Problem> {
         let address = match request.extensions().get::<Peer>() {
-            Some(Peer::User(user)) => return Ok((By(format!("user {user}")), Role::Operate)),
+            Some(Peer::User(user)) => {
+                let name = format!("user {user}");
+                return Ok((By { name, longest_watch: MAX_SECONDS_OF_USERS }, Role::Operate));
+            }
             Some(Peer::Address(address)) => *address,
             None => return Err(Problem::new(StatusCode::FORBIDDEN, "nobody knows who asks")),
         };
@@ -147,15 +156,15 @@ impl Guard {
         if let Some(Admitted(note)) = request.extensions().get() {
             note();
         }
-        let by = format!("token {} from {address}", bearer.name);
+        let name = format!("token {} from {address}", bearer.name);
         let needed = roles::needed(request);
         if bearer.role < needed {
-            let (name, role) = (&bearer.name, bearer.role);
-            let detail = format!("token {name} has the role {role}; this needs the role {needed}");
-            Audit::refuse(&by, line_of(request), &detail);
+            let (token, role) = (&bearer.name, bearer.role);
+            let detail = format!("token {token} has the role {role}; this needs the role {needed}");
+            Audit::refuse(&name, line_of(request), &detail);
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
-        Ok((By(by), bearer.role))
+        Ok((By { name, longest_watch: MAX_SECONDS }, bearer.role))
     }
 
     /// Whether a file of the console may be fetched. It needs no token and is not secret. Over the unix socket there is no
@@ -212,7 +221,7 @@ pub(super) async fn pass(
             let mut response = next.run(request).await;
             let unasked = response.extensions_mut().remove::<Unasked>();
             if let (Some(change), Some(Unasked(why))) = (change, unasked) {
-                Audit::refuse(&by.0, change, &why);
+                Audit::refuse(&by.name, change, &why);
             }
             response
         }

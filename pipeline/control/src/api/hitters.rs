@@ -5,15 +5,15 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, wrong};
+use super::answer::{Answer, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use crate::answers::Done;
 use crate::hitters::{Floods, Hitters, HittersQuery, LimitOrder, Limits, MAX_ROWS};
-use crate::{Call, Door};
+use crate::{Call, CallSender};
 
 /// Each of them, with its description.
-pub(super) fn all() -> OpenApiRouter<Door> {
+pub(super) fn all() -> OpenApiRouter<CallSender> {
     OpenApiRouter::new()
         .routes(routes!(top))
         .routes(routes!(floods))
@@ -27,12 +27,12 @@ pub(super) fn all() -> OpenApiRouter<Door> {
     responses((status = 200, body = Hitters))
 )]
 async fn top(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(query): Parameters<HittersQuery>,
 ) -> Answer {
     Answer(match (1..=MAX_ROWS).contains(&query.n) {
-        true => door.ask(Call::Hitters(query), &by.0, PATIENCE).await,
+        true => calls.ask(Call::Hitters(query), &by.name).await,
         false => wrong(format!("n is {}; allowed: 1 to {MAX_ROWS}", query.n)),
     })
 }
@@ -42,8 +42,8 @@ async fn top(
     get, path = "/api/v1/floods", tag = "traffic",
     responses((status = 200, body = Floods))
 )]
-async fn floods(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Floods, &by.0, PATIENCE).await)
+async fn floods(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Floods, &by.name).await)
 }
 
 /// Limits on misses by zone
@@ -51,8 +51,8 @@ async fn floods(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
     get, path = "/api/v1/limits", tag = "traffic",
     responses((status = 200, body = Limits))
 )]
-async fn limits(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Limits, &by.0, PATIENCE).await)
+async fn limits(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Limits, &by.name).await)
 }
 
 /// Limit the misses of a zone
@@ -61,11 +61,11 @@ async fn limits(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
     responses((status = 200, body = Done))
 )]
 async fn limit(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(order): Json<LimitOrder>,
 ) -> Answer {
-    Answer(door.ask(Call::Limit(order), &by.0, PATIENCE).await)
+    Answer(calls.ask(Call::Limit(order), &by.name).await)
 }
 
 /// Lift the limit of a zone
@@ -75,9 +75,9 @@ async fn limit(
     responses((status = 200, body = Done))
 )]
 async fn unlimit(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(zone): Part,
 ) -> Answer {
-    Answer(door.ask(Call::Unlimit(zone), &by.0, PATIENCE).await)
+    Answer(calls.ask(Call::Unlimit(zone), &by.name).await)
 }

@@ -5,14 +5,14 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, WORK_PATIENCE};
+use super::answer::Answer;
 use super::body::{Json, Part};
 use super::guard::By;
 use crate::answers::{Done, Lists};
-use crate::{Call, Door, ListChange, NewList};
+use crate::{Call, CallSender, NewList};
 
 /// Each of them, with its description.
-pub(super) fn all() -> OpenApiRouter<Door> {
+pub(super) fn all() -> OpenApiRouter<CallSender> {
     OpenApiRouter::new()
         .routes(routes!(lists, add_list))
         .routes(routes!(remove_list))
@@ -21,8 +21,8 @@ pub(super) fn all() -> OpenApiRouter<Door> {
 
 /// The block lists
 #[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = Lists)))]
-async fn lists(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Lists, &by.0, PATIENCE).await)
+async fn lists(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Lists, &by.name).await)
 }
 
 /// Fetch a list now
@@ -34,11 +34,11 @@ async fn lists(State(door): State<Door>, Extension(by): Extension<By>) -> Answer
     responses((status = 200, body = Done))
 )]
 async fn refresh_list(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(name): Part,
 ) -> Answer {
-    Answer(door.ask(Call::RefreshList(name), &by.0, WORK_PATIENCE).await)
+    Answer(calls.ask(Call::RefreshList(name), &by.name).await)
 }
 
 /// Block the names of one more list, until the instance stops
@@ -49,11 +49,11 @@ async fn refresh_list(
     responses((status = 200, body = Done))
 )]
 async fn add_list(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewList>,
 ) -> Answer {
-    Answer(door.ask(Call::ChangeList(ListChange::Add(new)), &by.0, WORK_PATIENCE).await)
+    Answer(calls.ask(Call::AddList(new), &by.name).await)
 }
 
 /// Remove a list that was added at run time
@@ -63,9 +63,9 @@ async fn add_list(
     responses((status = 200, body = Done))
 )]
 async fn remove_list(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(name): Part,
 ) -> Answer {
-    Answer(door.ask(Call::ChangeList(ListChange::Remove(name)), &by.0, WORK_PATIENCE).await)
+    Answer(calls.ask(Call::RemoveList(name), &by.name).await)
 }

@@ -21,5 +21,5 @@ pub(super) struct Me {
 /// Who asks, and what it may do
 #[utoipa::path(get, path = "/api/v1/me", tag = "instance", responses((status = 200, body = Me)))]
 pub(super) async fn me(Extension(by): Extension<By>, Extension(role): Extension<Role>) -> Json<Me> {
-    Json(Me { by: by.0, role: role.to_string() })
+    Json(Me { by: by.name, role: role.to_string() })
 }

@@ -6,7 +6,6 @@
 mod answer;
 mod body;
 mod console;
-mod download;
 mod explain;
 mod guard;
 mod hitters;
@@ -22,33 +21,36 @@ mod routes;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod transfer;
 mod upstreams;
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Bytes, HttpBody};
 use axum::http::{Request, Response};
 use axum::middleware::from_fn_with_state;
 use tower::ServiceExt as _;
 
-use crate::Door;
+use crate::CallSender;
 
 pub use axum::Router;
+pub use axum::body::Body;
 pub use body::MAX_BODY;
 pub use guard::{Admitted, Guard, Peer};
 pub use limit::Rate;
 pub use problem::Problem;
 pub use routes::description;
 pub use tokens::{Tokens, TokensError};
+pub use transfer::DONE;
 
-/// The API behind `guard`, whose calls go through `door`, and the web console if it is wanted. Every request needs a
+/// The API behind `guard`, whose calls go to `calls`, and the web console if it is wanted. Every request needs a
 /// [`Peer`] among its extensions.
-pub fn router(door: Door, guard: Arc<Guard>, has_console: bool) -> Router {
+pub fn router(calls: CallSender, guard: Arc<Guard>, has_console: bool) -> Router {
     let (routes, _) = routes::all().split_for_parts();
     let api = routes
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
-        .with_state(door)
+        .with_state(calls)
         .layer(from_fn_with_state(Arc::clone(&guard), guard::pass));
     match has_console {
         true => {

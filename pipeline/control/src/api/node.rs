@@ -2,19 +2,17 @@
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE};
+use super::answer::Answer;
 use super::guard::By;
 use super::problem::Problem;
 use crate::answers::Done;
-use crate::health::{Health, State as NodeState};
-use crate::{Call, Door, Reply};
+use crate::health::Health;
+use crate::{Call, CallSender};
 
-pub(super) fn routes() -> OpenApiRouter<Door> {
+pub(super) fn routes() -> OpenApiRouter<CallSender> {
     OpenApiRouter::default().routes(routes!(health)).routes(routes!(drain)).routes(routes!(resume))
 }
 
@@ -31,28 +29,20 @@ pub(super) fn routes() -> OpenApiRouter<Door> {
         )),
     )
 )]
-async fn health(State(door): State<Door>, Extension(by): Extension<By>) -> Response {
-    let reply = door.ask(Call::Health, &by.0, PATIENCE).await;
-    let is_unfit = match &reply {
-        Reply::Json(json) => serde_json::from_str(json).is_ok_and(|health: Health| !health.healthy),
-        _ => false,
-    };
-    match is_unfit {
-        true => (StatusCode::SERVICE_UNAVAILABLE, Answer(reply)).into_response(),
-        false => Answer(reply).into_response(),
-    }
+async fn health(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Health, &by.name).await)
 }
 
 /// Have clients sent to other nodes
 ///
 /// Queries that come are answered as before. The health is 503, so that routes are withdrawn.
 #[utoipa::path(post, path = "/api/v1/drain", tag = "instance", responses((status = 200, body = Done)))]
-async fn drain(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::SetState(NodeState::Drained), &by.0, PATIENCE).await)
+async fn drain(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Drain, &by.name).await)
 }
 
 /// Have clients come again
 #[utoipa::path(post, path = "/api/v1/resume", tag = "instance", responses((status = 200, body = Done)))]
-async fn resume(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::SetState(NodeState::Serving), &by.0, PATIENCE).await)
+async fn resume(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Resume, &by.name).await)
 }

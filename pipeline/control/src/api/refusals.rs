@@ -3,6 +3,7 @@
 //! Most follow from what is described: a role, a body, parameters, a part of the path. The two tables have the rest, which
 //! the engine decides.
 
+use axum::http::Method;
 use utoipa::IntoResponses as _;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{OpenApi as Description, RefOr};
@@ -22,11 +23,12 @@ const MISSING: [Row; 4] = [
 ];
 
 /// What is well asked may be impossible as things are (409): for want of a setting, of room, or of a disk that works.
-const UNABLE: [Row; 24] = [
+const UNABLE: [Row; 25] = [
     ("post", "/api/v1/reload"),
     ("post", "/api/v1/purge"),
     ("get", "/api/v1/cache"),
     ("get", "/api/v1/cache/dump"),
+    ("post", "/api/v1/cache/load"),
     ("get", "/api/v1/lookup"),
     ("get", "/api/v1/log"),
     ("get", "/api/v1/capture"),
@@ -99,7 +101,7 @@ pub(super) fn describe(description: &mut Description) {
     let all = Refusals::responses();
     for (path, item) in &mut description.paths.paths {
         for (method, operation) in roles::operations(item) {
-            for status in statuses(method, path, operation) {
+            for status in statuses(&method, path, operation) {
                 let described = operation.responses.responses.entry(status.to_owned());
                 described.or_insert_with(|| all[status].clone());
             }
@@ -108,8 +110,9 @@ pub(super) fn describe(description: &mut Description) {
 }
 
 /// The statuses of an operation that refuse.
-fn statuses(method: &str, path: &str, operation: &Operation) -> Vec<&'static str> {
-    let is_in = |rows: &[Row]| rows.contains(&(method, path));
+fn statuses(method: &Method, path: &str, operation: &Operation) -> Vec<&'static str> {
+    let named = method.as_str().to_ascii_lowercase();
+    let is_in = |rows: &[Row]| rows.contains(&(&*named, path));
     let mut parameters = operation.parameters.iter().flatten();
     let has_part =
         parameters.any(|one| matches!(one, RefOr::T(one) if one.parameter_in == ParameterIn::Path));

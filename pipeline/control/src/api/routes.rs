@@ -11,7 +11,7 @@ use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, WORK_PATIENCE, wrong};
+use super::answer::{Answer, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use super::problem::Problem;
@@ -20,11 +20,10 @@ use crate::answers::{
     ClientAnswer, ClientPage, Configuration, Difference, Done, EntriesDone, EntryPage, RecordPage,
     State as RunState, Views,
 };
-use crate::call::MAX_PAGE;
 use crate::entries::EntryView;
 use crate::{
-    Call, ClientChange, Door, EntryChoice, EntryRequest, Page, PurgeOrder, RecordChoice,
-    RecordRequest, Refusal, Reply,
+    Call, CallSender, ClientChange, EntryChoice, EntryRequest, MAX_PAGE, Page, PurgeOrder,
+    RecordChoice, RecordRequest, Refusal, Reply,
 };
 
 /// The most entries or records of one request.
@@ -52,7 +51,7 @@ impl Modify for Tokens {
 }
 
 /// Every route, with its description.
-pub(super) fn all() -> OpenApiRouter<Door> {
+pub(super) fn all() -> OpenApiRouter<CallSender> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(openapi))
         .routes(routes!(super::me::me))
@@ -145,20 +144,20 @@ async fn openapi() -> Response {
 
 /// What runs, and since when
 #[utoipa::path(get, path = "/api/v1/state", tag = "instance", responses((status = 200, body = RunState)))]
-async fn state(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::State, &by.0, PATIENCE).await)
+async fn state(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::State, &by.name).await)
 }
 
 /// Every counter, as docs/counters.md describes them
 #[utoipa::path(get, path = "/api/v1/stats", tag = "instance", responses((status = 200, body = Object)))]
-async fn stats(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Stats, &by.0, PATIENCE).await)
+async fn stats(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Stats, &by.name).await)
 }
 
 /// Read the rules anew from the file
 #[utoipa::path(post, path = "/api/v1/reload", tag = "instance", responses((status = 200, body = Done)))]
-async fn reload(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Reload, &by.0, WORK_PATIENCE).await)
+async fn reload(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Reload, &by.name).await)
 }
 
 /// Take answers out of the cache
@@ -167,17 +166,17 @@ async fn reload(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
     responses((status = 200, body = Done))
 )]
 async fn purge(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(order): Json<PurgeOrder>,
 ) -> Answer {
-    Answer(door.ask(Call::Purge(order), &by.0, WORK_PATIENCE).await)
+    Answer(calls.ask(Call::Purge(order), &by.name).await)
 }
 
 /// The groups of clients
 #[utoipa::path(get, path = "/api/v1/views", tag = "instance", responses((status = 200, body = Views)))]
-async fn views(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Views, &by.0, PATIENCE).await)
+async fn views(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Views, &by.name).await)
 }
 
 /// The configuration in use, without secrets
@@ -185,8 +184,8 @@ async fn views(State(door): State<Door>, Extension(by): Extension<By>) -> Answer
     get, path = "/api/v1/config", tag = "instance",
     responses((status = 200, body = Configuration))
 )]
-async fn config(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Config, &by.0, PATIENCE).await)
+async fn config(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Config, &by.name).await)
 }
 
 /// Where the file differs from the configuration in use
@@ -194,8 +193,8 @@ async fn config(State(door): State<Door>, Extension(by): Extension<By>) -> Answe
     get, path = "/api/v1/config/diff", tag = "instance",
     responses((status = 200, body = Difference))
 )]
-async fn config_diff(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::ConfigDiff, &by.0, PATIENCE).await)
+async fn config_diff(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::ConfigDiff, &by.name).await)
 }
 
 /// Names that are blocked or allowed at run time
@@ -204,12 +203,12 @@ async fn config_diff(State(door): State<Door>, Extension(by): Extension<By>) -> 
     responses((status = 200, body = EntryPage))
 )]
 async fn entries(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(page): Parameters<Page>,
 ) -> Answer {
     Answer(match checked(page) {
-        Ok(page) => door.ask(Call::Entries(page), &by.0, PATIENCE).await,
+        Ok(page) => calls.ask(Call::Entries(page), &by.name).await,
         Err(refused) => refused,
     })
 }
@@ -220,12 +219,12 @@ async fn entries(
     responses((status = 200, body = EntriesDone))
 )]
 async fn add_entries(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewEntries>,
 ) -> Result<Answer, Problem> {
     let entries = bounded(new.entries)?;
-    Ok(Answer(door.ask(Call::AddEntries(entries), &by.0, PATIENCE).await))
+    Ok(Answer(calls.ask(Call::AddEntries(entries), &by.name).await))
 }
 
 /// Remove the entry of a name in a view, or the one of all views
@@ -235,13 +234,13 @@ async fn add_entries(
     responses((status = 200, body = EntriesDone))
 )]
 async fn remove_entry(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(name): Part,
     Parameters(EntryView { view }): Parameters<EntryView>,
 ) -> Answer {
     let choice = EntryChoice { name, view };
-    Answer(door.ask(Call::RemoveEntry(choice), &by.0, PATIENCE).await)
+    Answer(calls.ask(Call::RemoveEntry(choice), &by.name).await)
 }
 
 /// Local records of run time
@@ -250,12 +249,12 @@ async fn remove_entry(
     responses((status = 200, body = RecordPage))
 )]
 async fn records(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(page): Parameters<Page>,
 ) -> Answer {
     Answer(match checked(page) {
-        Ok(page) => door.ask(Call::Records(page), &by.0, PATIENCE).await,
+        Ok(page) => calls.ask(Call::Records(page), &by.name).await,
         Err(refused) => refused,
     })
 }
@@ -266,12 +265,12 @@ async fn records(
     responses((status = 200, body = Done))
 )]
 async fn add_records(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewRecords>,
 ) -> Result<Answer, Problem> {
     let records = bounded(new.records)?;
-    Ok(Answer(door.ask(Call::AddRecords(records), &by.0, PATIENCE).await))
+    Ok(Answer(calls.ask(Call::AddRecords(records), &by.name).await))
 }
 
 /// Remove local records
@@ -280,11 +279,11 @@ async fn add_records(
     responses((status = 200, body = Done))
 )]
 async fn remove_records(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(choice): Parameters<RecordChoice>,
 ) -> Answer {
-    Answer(door.ask(Call::RemoveRecords(choice), &by.0, PATIENCE).await)
+    Answer(calls.ask(Call::RemoveRecords(choice), &by.name).await)
 }
 
 /// Prefixes of the client table
@@ -293,12 +292,12 @@ async fn remove_records(
     responses((status = 200, body = ClientPage))
 )]
 async fn clients(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(page): Parameters<Page>,
 ) -> Answer {
     Answer(match checked(page) {
-        Ok(page) => door.ask(Call::Clients(page), &by.0, PATIENCE).await,
+        Ok(page) => calls.ask(Call::Clients(page), &by.name).await,
         Err(refused) => refused,
     })
 }
@@ -309,12 +308,12 @@ async fn clients(
     responses((status = 200, body = Done))
 )]
 async fn change_clients(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<ClientChanges>,
 ) -> Result<Answer, Problem> {
     let changes = at_most(new.clients, MAX_CLIENTS)?;
-    Ok(Answer(door.ask(Call::ChangeClients(changes), &by.0, PATIENCE).await))
+    Ok(Answer(calls.ask(Call::ChangeClients(changes), &by.name).await))
 }
 
 /// Take a prefix out of the client table
@@ -323,11 +322,11 @@ async fn change_clients(
     responses((status = 200, body = Done))
 )]
 async fn remove_client(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(ClientChoice { prefix }): Parameters<ClientChoice>,
 ) -> Answer {
-    Answer(door.ask(Call::RemoveClient(prefix), &by.0, PATIENCE).await)
+    Answer(calls.ask(Call::RemoveClient(prefix), &by.name).await)
 }
 
 /// The view that a client is in, and the prefix that decides
@@ -337,11 +336,11 @@ async fn remove_client(
     responses((status = 200, body = ClientAnswer))
 )]
 async fn find_client(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(address): Part,
 ) -> Answer {
-    Answer(door.ask(Call::FindClient(address), &by.0, PATIENCE).await)
+    Answer(calls.ask(Call::FindClient(address), &by.name).await)
 }
 
 fn checked(page: Page) -> Result<Page, Reply> {

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use axum::body::Body;
+use axum::http::Method;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http_body_util::BodyExt as _;
 use pmdns_config::{Role, Token};
@@ -31,18 +32,18 @@ const LOCAL: Peer = Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
 /// An API before an engine that says yes to everything.
 fn api(rate: u32) -> Router {
-    let (door, mut asked) = Door::new(|| ());
+    let (calls, mut received) = CallSender::new(|| ());
     tokio::spawn(async move {
-        while let Some(one) = asked.recv().await {
-            let reply = match one.call {
-                Call::State => Reply::Json(format!("{{\"by\":{:?}}}", one.by)),
+        while let Some((call, caller)) = received.recv().await {
+            let reply = match call {
+                Call::State => Reply::Json(format!("{{\"by\":{:?}}}", caller.by)),
                 Call::Reload => Reply::Refused(Refusal::Unable, "the file is wrong".into()),
                 _ => Reply::Done("so be it".into()),
             };
-            let _ = one.answer.send(reply);
+            caller.reply(reply);
         }
     });
-    router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(rate))), true)
+    router(calls, Arc::new(Guard::new(Vec::new(), tokens(), Rate(rate))), true)
 }
 
 struct Got {
@@ -170,6 +171,8 @@ async fn roles_decide_what_a_token_may() {
         ("GET", "/api/v1/cache?limit=0", "reader-token", "", 422),
         ("GET", "/api/v1/cache/dump", "wrong-token", "", 401),
         ("POST", "/api/v1/cache/dump", "writer-token", "", 405),
+        ("POST", "/api/v1/cache/load", "reader-token", "", 403),
+        ("POST", "/api/v1/cache/load", "writer-token", "", 200),
     ] {
         let got = ask(&api, LOCAL, request(method, path, token, body)).await;
         assert_eq!(got.status, status, "{method} {path}: {}", got.body);
@@ -198,10 +201,10 @@ async fn each_route_has_one_role_and_refuses_every_lower_one() {
             described.insert((method.clone(), path.clone()), role);
         }
     }
-    let row = |(method, path, role): (&str, &str, Role)| {
-        ((method.to_owned(), path.to_owned()), role.to_string())
+    let row = |(method, path, role): (Method, &str, Role)| {
+        ((method.as_str().to_ascii_lowercase(), path.to_owned()), role.to_string())
     };
-    let table: std::collections::BTreeMap<_, _> = roles::table().into_iter().map(row).collect();
+    let table: std::collections::BTreeMap<_, _> = roles::rows().map(row).collect();
     assert_eq!(described, table, "each route has a row, and each row a route");
     let api = api(1_000_000);
     let tokens =
@@ -247,23 +250,23 @@ async fn who_asks_too_often_or_by_another_name_is_refused() {
 
 /// An API before an engine that gives this reply to every call, after it has written to the call's file.
 fn engine(written: &'static [u8], reply: Reply) -> Router {
-    let (door, mut asked) = Door::new(|| ());
+    let (calls, mut received) = CallSender::new(|| ());
     tokio::spawn(async move {
-        while let Some(mut one) = asked.recv().await {
-            if let Some(mut file) = one.file.take() {
+        while let Some((_, mut caller)) = received.recv().await {
+            if let Some(mut file) = caller.file.take() {
                 file.write_all(written).unwrap();
             }
-            let _ = one.answer.send(reply.clone());
+            caller.reply(reply.clone());
         }
     });
-    router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true)
+    router(calls, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true)
 }
 
 #[tokio::test]
 async fn health_is_in_the_status_too() {
     for (healthy, status) in [(true, 200), (false, 503)] {
         let health = crate::health::Health { healthy, ..Default::default() };
-        let api = engine(b"", Reply::of(&health));
+        let api = engine(b"", Reply::Health(Box::new(health)));
         let got = ask(&api, LOCAL, request("GET", "/api/v1/health", "reader-token", "")).await;
         assert_eq!((got.status, got.body["healthy"].as_bool()), (status, Some(healthy)));
         assert_eq!(got.headers[CONTENT_TYPE], "application/json");
@@ -306,17 +309,166 @@ async fn a_dump_is_what_came_through_the_pipe_and_a_second_one_is_refused() {
 
 #[tokio::test]
 async fn a_capture_without_packets_ends_when_its_client_leaves() {
-    let (door, mut asked) = Door::new(|| ());
-    let api = router(door, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true);
+    let (calls, mut received) = CallSender::new(|| ());
+    let api = router(calls, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true);
     let path = "/api/v1/capture?seconds=300";
     let download = tokio::spawn(respond(api, LOCAL, request("GET", path, "reader-token", "")));
-    let mut one = asked.recv().await.unwrap();
-    one.file.as_mut().unwrap().write_all(b"head").unwrap();
+    let (_, mut caller) = received.recv().await.unwrap();
+    caller.file.as_mut().unwrap().write_all(b"head").unwrap();
     let mut body = download.await.unwrap().into_body();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "head");
     drop(body);
-    let left = tokio::time::timeout(std::time::Duration::from_secs(5), one.answer.closed());
+    let left = tokio::time::timeout(std::time::Duration::from_secs(5), caller.left());
     assert!(left.await.is_ok(), "the capture keeps one of few places");
+}
+
+#[tokio::test]
+async fn who_ends_the_body_of_a_request_wants_no_more_of_its_answer() {
+    let (calls, mut received) = CallSender::new(|| ());
+    let api = router(calls, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true);
+    for path in ["/api/v1/capture", "/api/v1/trace"] {
+        let (open, body) = http_body_util::channel::Channel::<Bytes>::new(1);
+        let asked = request("GET", path, "reader-token", "").map(|_| Body::new(body));
+        let answered = tokio::spawn(respond(api.clone(), LOCAL, asked));
+        let (_, caller) = received.recv().await.unwrap();
+        tokio::task::yield_now().await;
+        assert!(!caller.has_left(), "{path}");
+        drop(open);
+        while !caller.has_left() {
+            tokio::task::yield_now().await;
+        }
+        caller.done("3 packets");
+        let body = answered.await.unwrap().into_body().collect().await.unwrap();
+        let trailer = body.trailers().and_then(|all| all.get(DONE)).cloned();
+        assert_eq!(trailer.is_some(), path.ends_with("capture"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_uploaded_comes_out_of_the_pipe_and_its_end_too() {
+    use std::io::Read as _;
+    let (calls, mut received) = CallSender::new(|| ());
+    let api = router(calls, Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000))), true);
+    // More than a pipe holds.
+    let long = "answers ".repeat(50_000);
+    let load = request("POST", "/api/v1/cache/load", "writer-token", &long);
+    let answered = tokio::spawn(respond(api, LOCAL, load));
+    let (call, mut caller) = received.recv().await.unwrap();
+    assert_eq!(call, Call::CacheLoad);
+    let mut file = caller.file.take().unwrap();
+    let read = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        file.read_to_string(&mut text).map(|_| text)
+    });
+    assert!(read.await.unwrap().unwrap() == long);
+    caller.done("loaded");
+    assert_eq!(answered.await.unwrap().status().as_u16(), 200);
+}
+
+/// One of each call, with characters that mean something in a path.
+fn calls() -> Vec<Call> {
+    use crate::*;
+    let text = |text: &str| text.to_owned();
+    let page = || Page { after: Some(text("a b&c.example")), limit: 7 };
+    let packets = || trace::PacketSearch {
+        client: Some(text("10.0.0.0/8")),
+        count: Some(3),
+        answers: true,
+        ..Default::default()
+    };
+    let entry = EntryRequest {
+        name: text("*.a.example"),
+        kind: EntryKind::Block,
+        scope: EntryScope::Suffix,
+        action: RuleAction::Null,
+        views: vec![text("kids")],
+    };
+    let record =
+        RecordRequest { name: text("p.lan"), r#type: text("TXT"), ttl: 60, data: text("\"a  b\"") };
+    let list = NewList {
+        name: text("ads"),
+        url: text("https://a.example/l?x=1&y=2"),
+        address: "2001:db8::1".parse().ok(),
+        refresh_seconds: Some(60),
+        views: vec![],
+    };
+    vec![
+        Call::State,
+        Call::Stats,
+        Call::Health,
+        Call::Drain,
+        Call::Resume,
+        Call::Reload,
+        Call::Config,
+        Call::ConfigDiff,
+        Call::Views,
+        Call::Upstreams,
+        Call::AddUpstream(NewUpstream { address: text("192.0.2.1:53"), group: None }),
+        Call::SetUpstream(
+            text("https://a.example/dns-query?x"),
+            UpstreamState { drained: Some(true), weight: None },
+        ),
+        Call::RemoveUpstream(text("[2001:db8::1]:53")),
+        Call::Lists,
+        Call::RefreshList(text("ads/..%2f \u{e4}")),
+        Call::AddList(list),
+        Call::RemoveList(text("ads")),
+        Call::Entries(page()),
+        Call::AddEntries(vec![entry]),
+        Call::RemoveEntry(EntryChoice { name: text("a.example suffix"), view: Some(text("a b")) }),
+        Call::Records(page()),
+        Call::AddRecords(vec![record]),
+        Call::RemoveRecords(RecordChoice { name: text("p.lan"), r#type: Some(text("A")) }),
+        Call::Clients(page()),
+        Call::FindClient(text("2001:db8::1")),
+        Call::ChangeClients(vec![ClientChange { prefix: text("::1"), view: Some(text("kids")) }]),
+        Call::RemoveClient(text("192.0.2.0/24")),
+        Call::Lookup(lookup::LookupRequest {
+            name: text("a.example"),
+            r#type: None,
+            client: Some(text("::1")),
+        }),
+        Call::Log(query_log::LogSearch {
+            since: "10m".parse().ok(),
+            blocked: Some(true),
+            limit: Some(5),
+            ..Default::default()
+        }),
+        Call::Trace(packets()),
+        Call::Capture(packets()),
+        Call::Cache(cache::CacheSearch { name: Some(text("a.example")), r#type: None, limit: 20 }),
+        Call::Purge(PurgeOrder { name: text("a.example"), suffix: true, r#type: Some(text("A")) }),
+        Call::CacheDump,
+        Call::CacheLoad,
+        Call::Hitters(HittersQuery { what: Hitter::Nxdomain, window: Window::Hour, n: 3 }),
+        Call::Floods,
+        Call::Limits,
+        Call::Limit(LimitOrder { zone: text("a.example"), rate: 50, seconds: Some(600) }),
+        Call::Unlimit(text("a.example")),
+    ]
+}
+
+/// The routes read what the client writes: each call arrives as it was made.
+#[tokio::test]
+async fn a_request_that_is_made_of_a_call_makes_this_call() {
+    let (sender, mut received) = CallSender::new(|| ());
+    let guard = Arc::new(Guard::new(Vec::new(), tokens(), Rate(1000)));
+    let api = router(sender, guard, false);
+    let mut routes = std::collections::BTreeSet::new();
+    for call in calls() {
+        let request =
+            crate::client::request(&call, "localhost", Some("writer-token"), Body::empty());
+        let answered = tokio::spawn(respond(api.clone(), LOCAL, request.unwrap()));
+        let received = tokio::select! {
+            received = received.recv() => received,
+            answer = answered => panic!("{call:?}: {:?}", answer.unwrap()),
+        };
+        let (got, caller) = received.unwrap();
+        assert_eq!(got, call);
+        assert!(caller.by.contains("token w"));
+        routes.insert((call.route().method.to_string(), call.route().path));
+    }
+    assert_eq!(routes.len(), Call::ROUTES.len(), "each route has a call here");
 }
 
 #[tokio::test]

@@ -5,14 +5,14 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, PATIENCE, WORK_PATIENCE};
+use super::answer::Answer;
 use super::body::{Json, Part};
 use super::guard::By;
 use crate::answers::{Done, Upstreams};
-use crate::{Call, Door, NewUpstream, UpstreamChange, UpstreamState};
+use crate::{Call, CallSender, NewUpstream, UpstreamState};
 
 /// Each of them, with its description.
-pub(super) fn all() -> OpenApiRouter<Door> {
+pub(super) fn all() -> OpenApiRouter<CallSender> {
     OpenApiRouter::new()
         .routes(routes!(upstreams, add_upstream))
         .routes(routes!(set_upstream, remove_upstream))
@@ -23,8 +23,8 @@ pub(super) fn all() -> OpenApiRouter<Door> {
     get, path = "/api/v1/upstreams", tag = "upstreams",
     responses((status = 200, body = Upstreams))
 )]
-async fn upstreams(State(door): State<Door>, Extension(by): Extension<By>) -> Answer {
-    Answer(door.ask(Call::Upstreams, &by.0, PATIENCE).await)
+async fn upstreams(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Upstreams, &by.name).await)
 }
 
 /// Ask one more resolver, until the instance stops
@@ -35,11 +35,11 @@ async fn upstreams(State(door): State<Door>, Extension(by): Extension<By>) -> An
     responses((status = 200, body = Done))
 )]
 async fn add_upstream(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewUpstream>,
 ) -> Answer {
-    change(&door, &by, UpstreamChange::Add(new)).await
+    Answer(calls.ask(Call::AddUpstream(new), &by.name).await)
 }
 
 /// Drain a resolver, ask it again, or give it another share of the questions
@@ -49,12 +49,12 @@ async fn add_upstream(
     responses((status = 200, body = Done))
 )]
 async fn set_upstream(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(address): Part,
     Json(state): Json<UpstreamState>,
 ) -> Answer {
-    change(&door, &by, UpstreamChange::Set(address, state)).await
+    Answer(calls.ask(Call::SetUpstream(address, state), &by.name).await)
 }
 
 /// Ask a resolver no more, until the instance stops
@@ -64,13 +64,9 @@ async fn set_upstream(
     responses((status = 200, body = Done))
 )]
 async fn remove_upstream(
-    State(door): State<Door>,
+    State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(address): Part,
 ) -> Answer {
-    change(&door, &by, UpstreamChange::Remove(address)).await
-}
-
-async fn change(door: &Door, by: &By, change: UpstreamChange) -> Answer {
-    Answer(door.ask(Call::ChangeUpstream(change), &by.0, WORK_PATIENCE).await)
+    Answer(calls.ask(Call::RemoveUpstream(address), &by.name).await)
 }

@@ -139,32 +139,38 @@ impl<W: Write> SnapshotWriter<W> {
     }
 }
 
-/// A snapshot that has been read to its end once, and is complete.
+/// A snapshot that is read.
 #[derive(Debug)]
-pub(super) struct Snapshot {
-    file: BufReader<File>,
+pub(super) struct Snapshot<R> {
+    file: BufReader<R>,
     path: PathBuf,
     pub(super) times: Times,
     /// The meaning of the scopes in its keys.
     pub(super) scopes: String,
 }
 
-impl Snapshot {
-    /// Reads a file to its end; `path` is its name for errors.
+impl Snapshot<File> {
+    /// Reads a file to its end, and again from its beginning: it is complete. `path` is its name for errors.
     pub(super) fn read(file: File, path: &Path) -> Result<Self, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
-        let mut file = BufReader::new(file);
-        // The process that opened it may have read from it.
-        file.rewind().map_err(failed)?;
-        let times = Times { start: 0, written: 0 };
-        let mut snapshot = Self { file, path: path.to_owned(), times, scopes: String::new() };
-        (snapshot.times, snapshot.scopes) = snapshot.read_origin()?;
+        let mut snapshot = Self::begin(file, path)?;
         let mut entries = 0;
         while let Some(words) = snapshot.next_entries(entries)? {
             entries += split(&words).count() as u64;
         }
         snapshot.file.rewind().map_err(failed)?;
         snapshot.read_origin()?;
+        Ok(snapshot)
+    }
+}
+
+impl<R: Read> Snapshot<R> {
+    /// Begins to read what may end too early; `path` is its name for errors.
+    pub(super) fn begin(file: R, path: &Path) -> Result<Self, SnapshotError> {
+        let (file, path) = (BufReader::new(file), path.to_owned());
+        let times = Times { start: 0, written: 0 };
+        let mut snapshot = Self { file, path, times, scopes: String::new() };
+        (snapshot.times, snapshot.scopes) = snapshot.read_origin()?;
         Ok(snapshot)
     }
 

@@ -11,8 +11,7 @@ mod file;
 mod tests;
 
 use std::fmt;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -155,16 +154,6 @@ impl CacheJobs {
         Ok(count)
     }
 
-    /// The same, to a file that the client has opened; `path` is its name for errors.
-    pub fn dump_into(&self, file: File, path: &Path) -> Result<u64, SnapshotError> {
-        let _turn = self.take_turn(PATIENCE)?;
-        let failed = |source| SnapshotError::Write { path: path.to_owned(), source };
-        let (file, count) = self.write(BufWriter::new(file), path)?;
-        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.sync_all().map_err(failed)?;
-        Ok(count)
-    }
-
     /// The same, to who may read slowly. Other jobs do not wait for it.
     pub fn send(&self, out: impl Write) -> Result<u64, SnapshotError> {
         let path = Path::new("to its reader");
@@ -227,12 +216,21 @@ impl CacheJobs {
     /// wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
-        self.load_from(open_regular(path).map_err(failed)?, path)
+        let file = open_regular(path).map_err(failed)?;
+        self.take_in(Snapshot::read(file, path)?, path)
     }
 
-    /// The same, from a file that the client has opened; `path` is its name for errors.
-    pub fn load_from(&self, file: File, path: &Path) -> Result<Loaded, SnapshotError> {
-        let mut snapshot = Snapshot::read(file, path)?;
+    /// The same of what comes from elsewhere, and may end too early. The answers before that end are taken in.
+    pub fn receive(&self, from: impl Read) -> Result<Loaded, SnapshotError> {
+        let path = Path::new("from its sender");
+        self.take_in(Snapshot::begin(from, path)?, path)
+    }
+
+    fn take_in<R: Read>(
+        &self,
+        mut snapshot: Snapshot<R>,
+        path: &Path,
+    ) -> Result<Loaded, SnapshotError> {
         let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
         if snapshot.times.written > now + SKEW_SECONDS {

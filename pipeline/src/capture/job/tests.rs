@@ -17,10 +17,28 @@ fn nameless(name: &str) -> (std::path::PathBuf, File) {
     (path, file.unwrap())
 }
 
+/// What these words search for.
+fn search(words: &str) -> PacketSearch {
+    let (mut search, mut words) = (PacketSearch::default(), words.split_whitespace());
+    while let Some(word) = words.next() {
+        let mut value = || words.next().map(str::to_owned);
+        match word {
+            "answers" => search.answers = true,
+            "client" => search.client = value(),
+            "count" => search.count = value().and_then(|value| value.parse().ok()),
+            "name" => search.name = value(),
+            "reason" => search.reason = value(),
+            "stage" => search.stage = value(),
+            _ => panic!("{word}"),
+        }
+    }
+    search
+}
+
 fn capture(words: &str) -> (Vec<Vec<u8>>, String) {
     let mut rig = Rig::new(&config("[block]\nnames = [\"blocked.example\"]\n"));
     rig.learn(&query("hit.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 1])]);
-    let selection = Selection::parse(words).unwrap();
+    let selection = Selection::try_from(search(words)).unwrap();
     let ports = ["p0".to_owned()];
     let filter = selection.filter(&ports, 1).unwrap();
     let lender = rig.observers.clone();
@@ -38,7 +56,7 @@ fn capture(words: &str) -> (Vec<Vec<u8>>, String) {
     rig.settle();
     let (path, file) = nameless(&words.replace([' ', '/'], "-"));
     let mut copy = file.try_clone().unwrap();
-    let sink = BufWriter::new(Sink::new(Some(file)).unwrap());
+    let sink = BufWriter::new(file);
     let writer = NgWriter::new(sink, "pmdns", [("p0", LinkType::Ethernet)]).unwrap();
     let calendar = Calendar::new(rig.gauges.clock);
     let mut file = CaptureFile { writer, filter, calendar, packets: 0 };

@@ -1,6 +1,7 @@
 //! A trace on a rig: packets with all their steps.
 
 use pmdns_config::Config;
+use pmdns_control::trace::PacketSearch;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::query;
@@ -17,15 +18,15 @@ const CUT: &str = "[block]\nnames = [\"blocked.example\"]\n\
 /// A hit, a miss, and a name that is blocked.
 const NAMES: [&str; 3] = ["hit.example. A", "miss.example. AAAA", "x.blocked.example. A"];
 
-fn trace(words: &str) -> TraceReport {
-    trace_of(words, &config(CUT), &NAMES)
+fn trace(search: PacketSearch) -> TraceReport {
+    trace_of(search, &config(CUT), &NAMES)
 }
 
 /// A trace of queries for these names.
-fn trace_of(words: &str, config: &Config, names: &[&str]) -> TraceReport {
+fn trace_of(search: PacketSearch, config: &Config, names: &[&str]) -> TraceReport {
     let mut rig = Rig::new(config);
     rig.learn(&query("hit.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 1])]);
-    let (selection, ports) = (Selection::parse(words).unwrap(), ["p0".to_owned()]);
+    let (selection, ports) = (Selection::try_from(search).unwrap(), ["p0".to_owned()]);
     let mut filter = selection.filter(&ports, 1).unwrap();
     filter.every_stage = true;
     let lender = rig.observers.clone();
@@ -54,7 +55,7 @@ fn steps(packet: &TracedPacket) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_packet_has_all_its_steps_from_both_cores() {
-    let report = trace("");
+    let report = trace(PacketSearch::default());
     let find = |text: &str| {
         let is_it = |packet: &&TracedPacket| packet.question.as_deref() == Some(text);
         report.packets.iter().find(is_it).unwrap()
@@ -76,9 +77,12 @@ fn a_packet_has_all_its_steps_from_both_cores() {
 
 #[test]
 fn filters_and_the_count_choose_packets() {
-    assert_eq!(trace("name blocked.example").packets.len(), 1);
-    assert_eq!(trace("count 2").packets.len(), 2);
-    assert_eq!(trace("client 10.78.0.0/24").packets.len(), 0);
+    let search = PacketSearch::default;
+    let of_name = PacketSearch { name: Some("blocked.example".to_owned()), ..search() };
+    assert_eq!(trace(of_name).packets.len(), 1);
+    assert_eq!(trace(PacketSearch { count: Some(2), ..search() }).packets.len(), 2);
+    let of_client = PacketSearch { client: Some("10.78.0.0/24".to_owned()), ..search() };
+    assert_eq!(trace(of_client).packets.len(), 0);
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn a_packet_has_its_bucket_and_the_rule_that_decided() {
         "here.example. A",
         "use-application-dns.net. A",
     ];
-    let report = trace_of("", &config(&more), &names);
+    let report = trace_of(PacketSearch::default(), &config(&more), &names);
     std::fs::remove_file(&file).unwrap();
     let find = |text: &str| {
         let of = |packet: &&TracedPacket| packet.question.as_deref() == Some(text);

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use pmdns_config::files::open_regular;
 use pmdns_config::{Api, Config};
-use pmdns_control::Door;
-use pmdns_control::api::{Guard, Rate, router};
+use pmdns_control::api::{Guard, Rate};
 use pmdns_streams::tls::Certificate;
 use rustls::RootCertStore;
 use rustls::crypto::ring::default_provider;
@@ -16,10 +15,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
-use super::server::{BOUNDS, Serving, serve};
-use super::{ApiError, ApiServer};
+use super::{ApiError, ApiServer, BOUNDS, TERMS};
+use crate::control::http::Listening;
 use crate::control::socket::ControlSocket;
-use crate::service::{Service, listen};
+use crate::service::listen;
 
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 128;
@@ -31,7 +30,7 @@ const ALPN: &[u8] = b"http/1.1";
 /// Bound addresses that are not served yet.
 #[derive(Debug)]
 pub struct ApiListener {
-    serving: Serving,
+    listening: Listening,
     guard: Guard,
     has_console: bool,
 }
@@ -67,14 +66,15 @@ impl ApiListener {
         let unix = api.socket.as_deref().map(|path| {
             ControlSocket::open_at("api.socket", path, config.control.group.as_deref())
         });
-        let serving = Serving { tcp: tcp.transpose()?, unix: unix.transpose()?, tls: tls(api)? };
+        let listening =
+            Listening { tcp: tcp.transpose()?, unix: unix.transpose()?, tls: tls(api)? };
         let guard = Guard::new(api.hosts.clone(), tokens, Rate(api.requests_per_second));
-        Ok(Some(Self { serving, guard, has_console: api.console }))
+        Ok(Some(Self { listening, guard, has_console: api.console }))
     }
 
     /// The certificate that clients get, if it serves over TLS.
     pub fn certificate(&self) -> Option<&Certificate> {
-        self.serving.tls.as_ref().map(|(certificate, _)| certificate)
+        self.listening.tls.as_ref().map(|(certificate, _)| certificate)
     }
 
     /// Serves, on a thread pinned to the CPU `core` if one is given. The calling thread is woken for each call.
@@ -83,13 +83,9 @@ impl ApiListener {
     ///
     /// There is no thread.
     pub fn serve(self, core: Option<usize>) -> Result<ApiServer, ApiError> {
-        let Self { serving, guard, has_console } = self;
-        let main = std::thread::current();
-        let (door, asked) = Door::new(move || main.unpark());
-        let guard = Arc::new(guard);
-        let router = router(door, Arc::clone(&guard), has_console);
-        let service = Service::start("api", core, BOUNDS, |gate| serve(serving, router, gate));
-        Ok(ApiServer { asked, guard, service: service.map_err(ApiError::Thread)? })
+        let Self { listening, guard, has_console } = self;
+        let served = ("api", BOUNDS, TERMS);
+        ApiServer::start(listening, guard, has_console, served, core).map_err(ApiError::Thread)
     }
 }
 

@@ -1,23 +1,26 @@
-//! The HTTP API's thread: it accepts connections and has [`pmdns_control::api`] answer their requests. It holds no part
-//! of the engine. Calls go to the main thread, and replies come back.
+//! The threads of the control socket and of the HTTP API: each accepts connections and has [`pmdns_control::api`] answer their
+//! requests. Neither holds a part of the engine. Calls go to the main thread, and replies come back.
 
 mod listener;
-mod server;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use hyper::body::Incoming;
+use hyper::{Request, Response};
 use pmdns_config::{Config, Token};
-use pmdns_control::api::{Guard, Tokens, TokensError};
-use pmdns_control::{Asked, Refusal, Reply};
+use pmdns_control::api::{Guard, Peer, Rate, Router, Tokens, TokensError, respond, router};
+use pmdns_control::{Call, CallReceiver, CallSender, Caller, MAX_CALLS};
 use pmdns_streams::tls::CertificateError;
-use tokio::sync::mpsc;
 
-use super::request::Request;
-use super::socket::{Client, SocketError};
-use crate::admission::ConnectionSnapshot;
+use super::http::{Listening, Respond, Terms, serve};
+use super::socket::{ControlSocket, SocketError};
+use crate::admission::{Bounds, ConnectionSnapshot};
 use crate::service::Service;
 
 pub use listener::ApiListener;
@@ -57,26 +60,75 @@ pub enum ApiError {
     Thread(io::Error),
 }
 
-/// The running thread. Dropping it ends it.
+/// Connections to the API at a time, in all and of one address or user.
+const BOUNDS: Bounds = Bounds { places: 64, per_peer: 32, grace: Duration::from_secs(10) };
+const TERMS: Terms = Terms {
+    service: "the API",
+    head: Duration::from_secs(10),
+    connection: Duration::from_secs(600),
+    keeps_alive: true,
+};
+/// The same of the control socket. Who may ask there may watch packets for an hour.
+const CONTROL_BOUNDS: Bounds = Bounds { places: 32, per_peer: 8, grace: Duration::from_secs(1) };
+const CONTROL_TERMS: Terms =
+    Terms { service: "the control socket", connection: Duration::from_secs(3660), ..TERMS };
+
+/// A running thread. Dropping it ends it.
 #[derive(Debug)]
 pub struct ApiServer {
-    asked: mpsc::Receiver<Asked>,
+    calls: CallReceiver,
     guard: Arc<Guard>,
     service: Service,
 }
 
+/// The routes of the API.
+#[derive(Clone)]
+struct Api(Router);
+
+impl Respond for Api {
+    type Body = pmdns_control::api::Body;
+
+    async fn respond(self, peer: Peer, request: Request<Incoming>) -> Response<Self::Body> {
+        respond(self.0, peer, request).await
+    }
+}
+
+impl ControlSocket {
+    /// Serves the calls of users of this machine, on a thread pinned to the CPU `core` if one is given.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread.
+    pub fn serve(self, core: Option<usize>) -> Result<ApiServer, SocketError> {
+        let guard = Guard::new(Vec::new(), Tokens::default(), Rate(0));
+        let listening = Listening { unix: Some(self), ..Listening::default() };
+        let served = ("control", CONTROL_BOUNDS, CONTROL_TERMS);
+        ApiServer::start(listening, guard, false, served, core).map_err(SocketError::Thread)
+    }
+}
+
 impl ApiServer {
-    /// Passes on the calls that have come since the last time, each with its client. Never waits.
-    pub fn take(&mut self, mut answer: impl FnMut(Request, Client)) {
-        for _ in 0..pmdns_control::MAX_ASKED {
-            let Ok(Asked { call, by, file, answer: way_back }) = self.asked.try_recv() else {
-                break;
-            };
-            let client = Client::new(way_back, by, file);
-            match Request::try_from(call) {
-                Ok(request) => answer(request, client),
-                Err(why) => client.reply(Reply::Refused(Refusal::Wrong, why)),
-            }
+    /// Serves on a thread of this name. The calling thread is woken for each call.
+    fn start(
+        listening: Listening,
+        guard: Guard,
+        has_console: bool,
+        (name, bounds, terms): (&str, Bounds, Terms),
+        core: Option<usize>,
+    ) -> io::Result<Self> {
+        let main = std::thread::current();
+        let (sender, calls) = CallSender::new(move || main.unpark());
+        let guard = Arc::new(guard);
+        let api = Api(router(sender, Arc::clone(&guard), has_console));
+        let serve = move |gate| serve(listening, api, terms, gate);
+        Ok(Self { calls, guard, service: Service::start(name, core, bounds, serve)? })
+    }
+
+    /// Passes on the calls that have come since the last time, each with its caller. Never waits.
+    pub fn take(&mut self, mut answer: impl FnMut(Call, Caller)) {
+        for _ in 0..MAX_CALLS {
+            let Ok((call, caller)) = self.calls.try_recv() else { break };
+            answer(call, caller);
         }
     }
 

@@ -2,27 +2,24 @@
 //!
 //! It holds no part of the engine. Reports come over a channel, so the thread may end at any time.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, VARY};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use pmdns_control::api::Peer;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::plain::wants_openmetrics;
 use super::{encode, plain};
-use crate::admission::{Bounds, ConnectionSnapshot, Gate, Pass, peer_of};
+use crate::admission::{Bounds, ConnectionSnapshot};
+use crate::control::http::{Listening, Respond, Terms, serve};
 use crate::control::report::Report;
 use crate::health::Verdict;
 use crate::service::{Service, listen};
@@ -33,16 +30,15 @@ const BOUNDS: Bounds = Bounds { places: 64, per_peer: 16, grace: Duration::from_
 const BACKLOG: i32 = 1024;
 /// Requests that wait for the main thread, which takes them all at once.
 const MAX_REQUESTS: usize = 64;
-/// How long a request's head may take to come.
-const HEAD_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a connection may last in all.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Each connection has one request.
+const TERMS: Terms = Terms {
+    service: "metrics",
+    head: Duration::from_secs(2),
+    connection: Duration::from_secs(5),
+    keeps_alive: false,
+};
 /// How long the main thread may take to give a report.
 const REPORT_PATIENCE: Duration = Duration::from_secs(2);
-/// The most bytes of a request's head.
-const MAX_HEAD: usize = 16 << 10;
-/// A pause after an accept that failed: too many open files, for example.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The endpoint cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +92,8 @@ impl MetricsListener {
     /// Serves, on a thread pinned to the CPU `core` if one is given.
     pub fn serve(self, core: Option<usize>) -> Result<MetricsServer, MetricsError> {
         let (ask, asked) = mpsc::channel(MAX_REQUESTS);
-        let serve = |gate| accept(self.listener, gate, ask);
+        let listening = Listening { tcp: Some(self.listener), ..Listening::default() };
+        let serve = |gate| serve(listening, Metrics { ask }, TERMS, gate);
         let service = Service::start("metrics", core, BOUNDS, serve);
         Ok(MetricsServer { asked, service: service.map_err(MetricsError::Thread)? })
     }
@@ -119,92 +116,53 @@ impl MetricsServer {
     }
 }
 
-/// Accepts connections, for ever.
-async fn accept(listener: TcpListener, gate: Gate<IpAddr>, ask: Ask) {
-    let listener = match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return tracing::error!("metrics cannot be served: {error}"),
-    };
-    loop {
-        match listener.accept().await {
-            Ok((client, address)) => {
-                if let Some((pass, told_to_go)) = gate.enter(peer_of(address.ip())) {
-                    let served = timeout(PATIENCE, serve(client, pass, ask.clone()));
-                    tokio::spawn(async move {
-                        tokio::select! {
-                            served = served => if served.is_err() {
-                                tracing::debug!("a metrics client took more than {PATIENCE:?}");
-                            },
-                            _ = told_to_go => tracing::debug!("a metrics client lost its place to another"),
-                        }
-                    });
-                }
-            }
-            Err(error) => {
-                tracing::debug!("a metrics client was lost: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-        // A request that has arrived already is read before the next connection can take its place.
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Answers one request of a connection and closes it. A body is never read.
-async fn serve(client: TcpStream, pass: Pass<IpAddr>, ask: Ask) {
-    let service = service_fn(|request| respond(request, &pass, ask.clone()));
-    let served = http1::Builder::new()
-        .keep_alive(false)
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(client), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!("a metrics client went away: {error}");
-    }
-}
-
-async fn respond(
-    request: Request<Incoming>,
-    pass: &Pass<IpAddr>,
+/// What answers requests for metrics.
+#[derive(Clone)]
+struct Metrics {
     ask: Ask,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    pass.waits();
-    let response = Response::builder();
-    let response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let response = response.status(StatusCode::METHOD_NOT_ALLOWED).header(ALLOW, "GET, HEAD");
-        response.body(text("only GET and HEAD are answered here\n"))
-    } else if request.uri().path() == "/healthz" {
-        match timeout(REPORT_PATIENCE, report(ask, verdict)).await.ok().flatten() {
-            Some((true, verdict)) => response.body(Full::new(Bytes::from(verdict))),
-            Some((false, verdict)) => {
-                let response = response.status(StatusCode::SERVICE_UNAVAILABLE);
-                response.body(Full::new(Bytes::from(verdict)))
+}
+
+impl Respond for Metrics {
+    type Body = Full<Bytes>;
+
+    /// A body of the request is never read.
+    async fn respond(self, _: Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let ask = self.ask;
+        let response = Response::builder();
+        let response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let response =
+                response.status(StatusCode::METHOD_NOT_ALLOWED).header(ALLOW, "GET, HEAD");
+            response.body(text("only GET and HEAD are answered here\n"))
+        } else if request.uri().path() == "/healthz" {
+            match timeout(REPORT_PATIENCE, report(ask, verdict)).await.ok().flatten() {
+                Some((true, verdict)) => response.body(Full::new(Bytes::from(verdict))),
+                Some((false, verdict)) => {
+                    let response = response.status(StatusCode::SERVICE_UNAVAILABLE);
+                    response.body(Full::new(Bytes::from(verdict)))
+                }
+                None => unavailable(),
             }
-            None => unavailable(),
-        }
-    } else if request.uri().path() != "/metrics" {
-        let there =
-            "pmdns: the metrics are at /metrics, and whether it is fit to serve at /healthz\n";
-        response.status(StatusCode::NOT_FOUND).body(text(there))
-    } else {
-        let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
-        let (kind, encode): (_, Encode) = match wants_openmetrics(accept.unwrap_or_default()) {
-            true => (encode::CONTENT_TYPE, encode::encode),
-            false => (plain::CONTENT_TYPE, plain::encode),
+        } else if request.uri().path() != "/metrics" {
+            let there =
+                "pmdns: the metrics are at /metrics, and whether it is fit to serve at /healthz\n";
+            response.status(StatusCode::NOT_FOUND).body(text(there))
+        } else {
+            let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+            let (kind, encode): (_, Encode) = match wants_openmetrics(accept.unwrap_or_default()) {
+                true => (encode::CONTENT_TYPE, encode::encode),
+                false => (plain::CONTENT_TYPE, plain::encode),
+            };
+            let encode = |report: &Report| encode(report).ok();
+            match timeout(REPORT_PATIENCE, report(ask, encode)).await.ok().flatten().flatten() {
+                Some(metrics) => response
+                    .header(CONTENT_TYPE, kind)
+                    .header(VARY, "Accept")
+                    .body(Full::new(Bytes::from(metrics))),
+                None => unavailable(),
+            }
         };
-        let encode = |report: &Report| encode(report).ok();
-        match timeout(REPORT_PATIENCE, report(ask, encode)).await.ok().flatten().flatten() {
-            Some(metrics) => response
-                .header(CONTENT_TYPE, kind)
-                .header(VARY, "Accept")
-                .body(Full::new(Bytes::from(metrics))),
-            None => unavailable(),
-        }
-    };
-    pass.reads();
-    Ok(response.expect("every header above is a lawful one"))
+        response.expect("every header above is a lawful one")
+    }
 }
 
 /// What is made of the report; `None` if the main thread has stopped giving reports.

@@ -14,6 +14,8 @@ use time::OffsetDateTime;
 
 use super::rates::Rates;
 use super::report::Report;
+use pmdns_control::client::ApiClient;
+
 use super::top::{TopError, read};
 
 /// The page shows names of hosts and upstreams.
@@ -59,10 +61,10 @@ pub struct Profile {
     pub scene: String,
 }
 
-/// Watches the instance at `socket` for `length` and writes the page to `output`.
-pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), ProfileError> {
+/// Watches an instance for `length` and writes the page to `output`.
+pub fn run(instance: &ApiClient, length: Duration, output: &Path) -> Result<(), ProfileError> {
     let failed = |source| ProfileError::Write { path: output.to_owned(), source };
-    let first = read(socket).map_err(ProfileError::Ask)?;
+    let first = read(instance).map_err(ProfileError::Ask)?;
     // Opened now, so that an error comes before the wait. An older page stays until the new one is written.
     let mut whole = WholeFile::create(output, MODE).map_err(failed)?;
     let start = Instant::now();
@@ -70,7 +72,7 @@ pub fn run(socket: &Path, length: Duration, output: &Path) -> Result<(), Profile
         std::thread::sleep(length);
         start.elapsed()
     };
-    let mut profile = watch(first, length, wait, || read(socket).map_err(ProfileError::Ask))?;
+    let mut profile = watch(first, length, wait, || read(instance).map_err(ProfileError::Ask))?;
     profile.scene = scene(SystemTime::now());
     whole.write_all(page::page(&profile).as_bytes()).map_err(failed)?;
     whole.finish().map(drop).map_err(failed)

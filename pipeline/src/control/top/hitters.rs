@@ -1,8 +1,9 @@
 //! The tables of heavy hitters, in lines that no other table needs. `--once` has none: its text goes into reports of faults, and
 //! names and addresses of clients stay out of these.
 
-use pmdns_control::Hitter;
+use pmdns_control::client::ClientError;
 use pmdns_control::hitters::Hitters;
+use pmdns_control::{Call, Hitter, HittersQuery, Window};
 use ratatui::style::Color;
 
 use super::panel::{Column, Panel};
@@ -27,14 +28,20 @@ pub(super) struct Tops {
 
 impl Tops {
     /// Asks for one of the tables: the other one the next time.
-    pub(super) fn look<E>(&mut self, ask: impl FnOnce(&str) -> Result<String, E>) {
+    pub(super) fn look(&mut self, ask: impl FnOnce(&Call) -> Result<Hitters, ClientError>) {
         if self.is_refused {
             return;
         }
         let (what, ..) = TABLES[self.turn];
-        let Ok(text) = ask(&format!("hitters {what} 1m {ROWS}")) else { return };
-        self.is_refused = text.starts_with("error:");
-        self.tables[self.turn] = serde_json::from_str(&text).ok();
+        let query = HittersQuery { what, window: Window::Minute, n: ROWS };
+        self.tables[self.turn] = match ask(&Call::Hitters(query)) {
+            Ok(table) => Some(table),
+            Err(ClientError::Refused(_)) => {
+                self.is_refused = true;
+                None
+            }
+            Err(_) => return,
+        };
         self.turn = (self.turn + 1) % TABLES.len();
     }
 
@@ -65,17 +72,18 @@ mod tests {
         let mut tops = Tops::default();
         let mut asked = Vec::new();
         for _ in 0..3 {
-            tops.look(|line| {
-                asked.push(line.to_owned());
-                serde_json::to_string(&Hitters::default())
+            tops.look(|call| {
+                asked.push(call.clone());
+                Ok(Hitters::default())
             });
         }
-        assert_eq!(asked, ["hitters names 1m 40", "hitters clients 1m 40", "hitters names 1m 40"]);
+        let query = |what| Call::Hitters(HittersQuery { what, window: Window::Minute, n: 40 });
+        assert_eq!(asked, [Hitter::Names, Hitter::Clients, Hitter::Names].map(query));
         assert!(tops.panels().is_some());
-        tops.look(|_| Err(()));
+        tops.look(|_| Err(ClientError::Server("late".to_owned())));
         assert!(tops.panels().is_some(), "an instance that does not answer may come back");
-        tops.look(|_| Ok::<_, ()>("error: nothing is counted\n".to_owned()));
+        tops.look(|_| Err(ClientError::Refused("nothing is counted".to_owned())));
         assert!(tops.panels().is_none());
-        tops.look(|_| -> Result<String, ()> { panic!("it is asked again") });
+        tops.look(|_| panic!("it is asked again"));
     }
 }

@@ -10,9 +10,10 @@ mod text;
 mod traffic;
 
 use std::io::{self, IsTerminal as _, Write};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pmdns_control::Call;
+use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError};
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -20,7 +21,6 @@ use ratatui::layout::Rect;
 use ratatui::widgets::Widget as _;
 
 use super::report::Report;
-use super::socket::{ANSWER_PATIENCE, SocketError, ask};
 use hitters::Tops;
 use order::Order;
 pub use screen::Screen;
@@ -37,14 +37,9 @@ pub const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duratio
 /// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
-    /// The instance does not answer.
+    /// The instance does not answer, or not with a report.
     #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The answer is no report.
-    #[error(
-        "this pmdns cannot read the report of the instance at the socket: {0}; is it the same version?"
-    )]
-    Report(#[from] serde_json::Error),
+    Ask(#[from] ClientError),
     /// The output is a file or a pipe.
     #[error(
         "standard output is no terminal; `pmdns top --once` prints one frame to files and pipes"
@@ -55,16 +50,20 @@ pub enum TopError {
     Terminal(#[from] io::Error),
 }
 
-/// The report of the instance that listens at `socket`.
-pub fn read(socket: &Path) -> Result<Report, TopError> {
-    Ok(serde_json::from_str(&ask(socket, "stats", ANSWER_PATIENCE)?)?)
+/// The report of an instance.
+pub fn read(instance: &ApiClient) -> Result<Report, TopError> {
+    Ok(instance.get_within(&Call::Stats, ANSWER_PATIENCE)?)
 }
 
 /// Prints the rates of one `interval`, as text.
-pub fn print_once(socket: &Path, interval: Duration, out: &mut impl Write) -> Result<(), TopError> {
-    let earlier = read(socket)?;
+pub fn print_once(
+    instance: &ApiClient,
+    interval: Duration,
+    out: &mut impl Write,
+) -> Result<(), TopError> {
+    let earlier = read(instance)?;
     std::thread::sleep(interval);
-    let screen = Screen::between(&earlier, &read(socket)?);
+    let screen = Screen::between(&earlier, &read(instance)?);
     let mut buffer = Buffer::empty(Rect::new(0, 0, ONCE_WIDTH, screen.height(ONCE_WIDTH)));
     screen.render(buffer.area, &mut buffer);
     for line in buffer.content().chunks(usize::from(ONCE_WIDTH)) {
@@ -75,21 +74,21 @@ pub fn print_once(socket: &Path, interval: Duration, out: &mut impl Write) -> Re
 }
 
 /// Shows the instance until `q` is pressed. The terminal is as before when this returns, whatever happened.
-pub fn run(socket: &Path, interval: Duration) -> Result<(), TopError> {
+pub fn run(instance: &ApiClient, interval: Duration) -> Result<(), TopError> {
     if !io::stdout().is_terminal() {
         return Err(TopError::NoTerminal);
     }
     // Asked before the screen changes, so that the user sees an error.
-    let first = read(socket)?;
+    let first = read(instance)?;
     let mut terminal = ratatui::try_init()?;
-    let shown = show(&mut terminal, socket, interval, first);
+    let shown = show(&mut terminal, instance, interval, first);
     ratatui::restore();
     shown
 }
 
 fn show(
     terminal: &mut DefaultTerminal,
-    socket: &Path,
+    instance: &ApiClient,
     interval: Duration,
     first: Report,
 ) -> Result<(), TopError> {
@@ -115,10 +114,10 @@ fn show(
             continue;
         }
         // An instance that does not answer may come back, so say so and ask again.
-        match read(socket) {
+        match read(instance) {
             Ok(report) => {
                 view.earlier = std::mem::replace(&mut view.later, report);
-                view.tops.look(|line| ask(socket, line, ANSWER_PATIENCE));
+                view.tops.look(|call| instance.get_within(call, ANSWER_PATIENCE));
                 screen = view.screen(true);
             }
             Err(error) => screen.note(error.to_string(), true),

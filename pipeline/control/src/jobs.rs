@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pmdns_control::{Refusal, Reply};
-
-use super::socket::Client;
+use crate::{Caller, Refusal, Reply};
 
 /// Starts jobs of one kind, and bounds how many there are at a time.
 #[derive(Clone, Debug)]
@@ -29,23 +27,23 @@ impl Jobs {
         Self { most, under_way: Arc::default() }
     }
 
-    /// Does a job on a thread of this name, and sends the client its reply.
+    /// Does a job on a thread of this name, and sends the caller its reply.
     pub fn start(
         &self,
         name: &str,
-        mut client: Client,
-        job: impl FnOnce(&mut Client) -> Reply + Send + 'static,
+        mut caller: Caller,
+        job: impl FnOnce(&mut Caller) -> Reply + Send + 'static,
     ) {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(&self.under_way));
         if before >= self.most {
             let why = format!("too much is under way ({name}); try again when something has ended");
-            return client.reply(Reply::Refused(Refusal::Busy, why));
+            return caller.refuse(Refusal::Busy, why);
         }
         let body = move || {
-            let reply = job(&mut client);
+            let reply = job(&mut caller);
             drop(place);
-            client.reply(reply);
+            caller.reply(reply);
         };
         if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(body) {
             tracing::warn!("cannot start a thread for a request: {error}");
@@ -57,23 +55,20 @@ impl Jobs {
 mod tests {
     use std::sync::mpsc;
 
-    use tokio::sync::oneshot;
-
     use super::*;
 
     #[test]
     fn as_many_jobs_as_allowed_run_and_a_clone_takes_no_place() {
         let jobs = Jobs::new(2);
         let start = |until: mpsc::Receiver<()>| {
-            let (answer, answered) = oneshot::channel();
-            let (jobs, client) = (jobs.clone(), Client::new(answer, "a test".to_owned(), None));
+            let (caller, replied) = Caller::new("a test");
             let own = jobs.clone();
-            jobs.start("test", client, move |_| {
+            jobs.start("test", caller, move |_| {
                 let _ = until.recv();
                 drop(own);
                 Reply::Done("done".to_owned())
             });
-            answered
+            replied
         };
         let (ends, untils): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel()).unzip();
         let mut answers: Vec<_> = untils.into_iter().map(start).collect();

@@ -1,0 +1,120 @@
+//! Calls as requests over HTTP: the opposite of the routes of the [API](crate::api).
+
+use axum::body::Body;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, TE};
+use axum::http::{self, Request};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::Call;
+use crate::entries::EntryView;
+
+/// What the request of a call says besides its route.
+#[derive(Debug, Default)]
+struct Words {
+    /// The value for the part of the path in braces.
+    part: Option<String>,
+    /// The parameters behind the path.
+    query: String,
+    /// The body.
+    json: Option<Value>,
+}
+
+impl Words {
+    fn part(part: &str) -> Self {
+        Self { part: Some(part.to_owned()), ..Self::default() }
+    }
+
+    /// These have neither maps nor lists in them, so there is always a text.
+    fn query(query: impl Serialize) -> Self {
+        Self { query: serde_urlencoded::to_string(query).unwrap_or_default(), ..Self::default() }
+    }
+
+    fn json(json: Value) -> Self {
+        Self { json: Some(json), ..Self::default() }
+    }
+}
+
+/// The request of a call, to the server of this name, with the token if one is needed. `body` is for a call without words of its
+/// own in the body.
+pub(crate) fn request(
+    call: &Call,
+    host: &str,
+    token: Option<&str>,
+    body: Body,
+) -> http::Result<Request<Body>> {
+    let (route, Words { part, query, json }) = (call.route(), words(call));
+    let mut target = String::new();
+    for piece in route.path.split_inclusive(['{', '}']) {
+        match (piece.strip_suffix('{'), piece.strip_suffix('}')) {
+            (Some(before), _) => target += before,
+            (_, Some(_)) => {
+                let part = part.as_deref().unwrap_or_default();
+                target.extend(utf8_percent_encode(part, NON_ALPHANUMERIC));
+            }
+            _ => target += piece,
+        }
+    }
+    if !query.is_empty() {
+        target = format!("{target}?{query}");
+    }
+    let mut request = Request::builder().method(route.method).uri(target);
+    request = request.header(HOST, host).header(TE, "trailers");
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    match json {
+        None => request.body(body),
+        Some(json) => {
+            request.header(CONTENT_TYPE, "application/json").body(json.to_string().into())
+        }
+    }
+}
+
+fn words(call: &Call) -> Words {
+    match call {
+        Call::State
+        | Call::Stats
+        | Call::Health
+        | Call::Drain
+        | Call::Resume
+        | Call::Reload
+        | Call::Config
+        | Call::ConfigDiff
+        | Call::Views
+        | Call::Upstreams
+        | Call::Lists
+        | Call::CacheDump
+        | Call::CacheLoad
+        | Call::Floods
+        | Call::Limits => Words::default(),
+        Call::RemoveUpstream(part)
+        | Call::RefreshList(part)
+        | Call::RemoveList(part)
+        | Call::FindClient(part)
+        | Call::Unlimit(part) => Words::part(part),
+        Call::RemoveEntry(choice) => {
+            let view = Words::query(EntryView { view: choice.view.clone() });
+            Words { part: Some(choice.name.clone()), ..view }
+        }
+        Call::SetUpstream(address, state) => {
+            Words { part: Some(address.clone()), ..Words::json(json!(state)) }
+        }
+        Call::RemoveClient(prefix) => Words::query([("prefix", prefix)]),
+        Call::Entries(page) | Call::Records(page) | Call::Clients(page) => Words::query(page),
+        Call::RemoveRecords(choice) => Words::query(choice),
+        Call::Lookup(search) => Words::query(search),
+        Call::Log(search) => Words::query(search),
+        Call::Trace(search) | Call::Capture(search) => Words::query(search),
+        Call::Cache(search) => Words::query(search),
+        Call::Hitters(query) => Words::query(query),
+        Call::AddUpstream(new) => Words::json(json!(new)),
+        Call::AddList(new) => Words::json(json!(new)),
+        Call::AddEntries(entries) => Words::json(json!({ "entries": entries })),
+        Call::AddRecords(records) => Words::json(json!({ "records": records })),
+        Call::ChangeClients(clients) => Words::json(json!({ "clients": clients })),
+        Call::Purge(order) => Words::json(json!(order)),
+        Call::Limit(order) => Words::json(json!(order)),
+    }
+}

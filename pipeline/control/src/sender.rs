@@ -1,0 +1,141 @@
+//! The way to the thread that answers calls.
+
+use std::fmt;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::audit::Audit;
+use crate::{Call, Refusal, Reply};
+
+/// Calls that wait for the main thread, which takes them all at once.
+pub const MAX_CALLS: usize = 64;
+
+/// Who makes a call, and waits for its reply.
+#[derive(Debug)]
+pub struct Caller {
+    /// Its name, for people.
+    pub by: String,
+    /// The pipe that came with the call.
+    pub file: Option<File>,
+    has_left: Arc<AtomicBool>,
+    reply: oneshot::Sender<Reply>,
+}
+
+impl Caller {
+    /// A caller of this name, and where its reply comes out.
+    pub fn new(by: &str) -> (Self, oneshot::Receiver<Reply>) {
+        let (reply, replied) = oneshot::channel();
+        (Self { by: by.to_owned(), file: None, has_left: Arc::default(), reply }, replied)
+    }
+
+    /// Who waits for no reply.
+    pub fn of_nobody(by: &str) -> Self {
+        Self::new(by).0
+    }
+
+    /// Replies, and never waits. A caller that has left needs no reply.
+    pub fn reply(self, reply: Reply) {
+        let _ = self.reply.send(reply);
+    }
+
+    /// The same, with a sentence about what is done.
+    pub fn done(self, done: impl Into<String>) {
+        self.reply(Reply::Done(done.into()));
+    }
+
+    /// The same, with the reason why it is not done.
+    pub fn refuse(self, refusal: Refusal, why: impl Into<String>) {
+        self.reply(Reply::Refused(refusal, why.into()));
+    }
+
+    /// Whether it wants no more, or has left. That ends what it has asked for, if it takes long.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed) || self.reply.is_closed()
+    }
+
+    /// Resolves when it has left.
+    #[cfg(test)]
+    pub(crate) async fn left(&mut self) {
+        self.reply.closed().await;
+    }
+}
+
+/// What a call comes with, besides its words.
+#[derive(Debug, Default)]
+pub(crate) struct Enclosed {
+    /// A pipe, which is written to or read.
+    pub(crate) file: Option<File>,
+    /// Set when its caller wants no more.
+    pub(crate) has_left: Arc<AtomicBool>,
+}
+
+/// Where calls go in. Clones lead to the same thread.
+#[derive(Clone)]
+pub struct CallSender {
+    calls: mpsc::Sender<(Call, Caller)>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// Where calls come out.
+pub type CallReceiver = mpsc::Receiver<(Call, Caller)>;
+
+impl fmt::Debug for CallSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallSender")
+    }
+}
+
+impl CallSender {
+    /// A sender, and the end at which calls come out. After each call the sender calls `wake`.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> (Self, CallReceiver) {
+        let (calls, receiver) = mpsc::channel(MAX_CALLS);
+        (Self { calls, wake: Arc::new(wake) }, receiver)
+    }
+
+    /// Makes a call, and waits for the reply. Changes, and calls that show what clients ask, have their line of the audit.
+    pub async fn ask(&self, call: Call, by: &str) -> Reply {
+        self.ask_with(call, by, Enclosed::default()).await
+    }
+
+    /// The same for a call that comes with more than its words.
+    pub(crate) async fn ask_with(&self, call: Call, by: &str, enclosed: Enclosed) -> Reply {
+        let audit = call.is_logged().then(|| Audit::begin(by, call.spelled()));
+        let patience = call.patience();
+        let (caller, replied) = Caller::new(by);
+        let Enclosed { file, has_left } = enclosed;
+        let replied = match self.calls.try_send((call, Caller { file, has_left, ..caller })) {
+            Ok(()) => {
+                (self.wake)();
+                timeout(patience, replied).await
+            }
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                let why = "too much is asked at once; try again".to_owned();
+                return ended(audit, Reply::Refused(Refusal::Busy, why));
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => return ended(audit, stopping()),
+        };
+        match replied {
+            Ok(reply) => ended(audit, reply.unwrap_or_else(|_| stopping())),
+            Err(_) => {
+                let why =
+                    "there is no result yet, though the work goes on; ask for the state later";
+                audit.into_iter().for_each(|audit| audit.leave(why));
+                Reply::Refused(Refusal::Busy, why.to_owned())
+            }
+        }
+    }
+}
+
+/// The reply, which the audit has.
+fn ended(audit: Option<Audit>, reply: Reply) -> Reply {
+    audit.into_iter().for_each(|audit| audit.end(&reply));
+    reply
+}
+
+fn stopping() -> Reply {
+    Reply::Refused(Refusal::Stopping, "the instance stops".to_owned())
+}

@@ -1,0 +1,144 @@
+//! Calls of operators: each is answered here, or handed to what answers it.
+
+use std::path::Path;
+use std::time::Instant;
+
+use pmdns_control::answers::{Configuration, Difference, Lists, State as RunState, Upstreams};
+use pmdns_control::{Call, Caller, Refusal, Reply};
+
+use super::services::Services;
+use crate::control::cache_jobs::CacheJob;
+use crate::control::calls::{difference, lists, state, upstreams, views};
+use crate::health::{Health, State};
+use crate::hitters;
+use crate::overlay::{Change, ListChange, UpstreamChange};
+
+impl Services<'_> {
+    /// Answers a call, or has it answered.
+    pub(super) fn answer(&mut self, call: Call, caller: Caller) {
+        match call {
+            Call::State => caller.reply(Reply::of(&self.state())),
+            Call::Stats => caller.reply(Reply::of(&self.report())),
+            Call::Health => self.check_health(caller),
+            Call::Drain => self.set_state(State::Drained, caller),
+            Call::Resume => self.set_state(State::Serving, caller),
+            Call::Reload => self.reloader.ask_for(caller),
+            Call::Config => caller.reply(Reply::of(&self.configuration())),
+            Call::ConfigDiff => caller.reply(Reply::of(&self.difference())),
+            Call::Views => caller.reply(Reply::of(&views(self.reloader.config()))),
+            Call::Upstreams => caller.reply(Reply::of(&self.upstreams())),
+            Call::Lists => caller.reply(Reply::of(&self.lists())),
+            Call::RefreshList(name) => self.lists.refresh(name, caller),
+            Call::AddList(new) => {
+                let caller = self.additions.wait_for(new.name.clone(), caller);
+                self.reloader.change(Change::List(ListChange::Add(new)), caller);
+            }
+            Call::RemoveList(name) => {
+                self.reloader.change(Change::List(ListChange::Remove(name)), caller);
+            }
+            Call::AddUpstream(new) => self.change_upstream(UpstreamChange::Add(new), caller),
+            Call::SetUpstream(address, state) => {
+                self.change_upstream(UpstreamChange::Set(address, state), caller);
+            }
+            Call::RemoveUpstream(address) => {
+                self.change_upstream(UpstreamChange::Remove(address), caller);
+            }
+            Call::Entries(_)
+            | Call::AddEntries(_)
+            | Call::RemoveEntry(_)
+            | Call::Records(_)
+            | Call::AddRecords(_)
+            | Call::RemoveRecords(_) => {
+                let Self { runtime, reloader, .. } = self;
+                runtime.answer(&call, caller, reloader.config(), reloader.seed());
+            }
+            Call::Clients(_)
+            | Call::FindClient(_)
+            | Call::ChangeClients(_)
+            | Call::RemoveClient(_) => self.ask_client_table(call, caller),
+            Call::Hitters(_) | Call::Floods => {
+                caller.reply(hitters::answer(&call, self.hitters.as_ref()));
+            }
+            Call::Limits | Call::Limit(_) | Call::Unlimit(_) => {
+                let reply = self.limiter.answer(&call, &caller.by, Instant::now());
+                caller.reply(reply);
+            }
+            Call::Lookup(request) => match self.runtime.in_use().with_rules(&self.gauges.names) {
+                Some(rules) => self.lookups.run(request, rules, caller),
+                None => caller.refuse(Refusal::Unable, "there are no rules yet"),
+            },
+            Call::Log(search) => self.log_searches.run(search, caller),
+            Call::Capture(search) => self.captures.capture(search, caller),
+            Call::Trace(search) => self.captures.trace(search, caller),
+            Call::Cache(search) => self.do_to_cache(search.try_into(), caller),
+            Call::Purge(order) => self.do_to_cache(order.try_into(), caller),
+            Call::CacheDump => self.client_jobs.run(CacheJob::Send, caller),
+            Call::CacheLoad => self.client_jobs.run(CacheJob::Receive, caller),
+        }
+    }
+
+    fn state(&self) -> RunState {
+        let mut state = state(&self.reloader, &self.gauges);
+        self.runtime.note_in(&mut state);
+        state
+    }
+
+    fn check_health(&mut self, caller: Caller) {
+        let tell = move |health: &Health| caller.reply(Reply::Health(Box::new(health.clone())));
+        self.health.ask(Instant::now(), self.reloader.config(), Box::new(tell));
+    }
+
+    fn upstreams(&self) -> Upstreams {
+        upstreams(self.reloader.config(), &self.gauges)
+    }
+
+    fn lists(&self) -> Lists {
+        let Self { reloader, gauges, lists: fetched, .. } = self;
+        let state_of = |file: &Path| fetched.state_of(file);
+        lists(reloader.config(), &gauges.names, reloader.overlay(), state_of)
+    }
+
+    fn ask_client_table(&self, call: Call, caller: Caller) {
+        match &self.clients {
+            Some(clients) => clients.answer(call, self.reloader.config(), caller),
+            None => {
+                let why = "there is no client table; set `clients.max_entries`, and restart";
+                caller.refuse(Refusal::Unable, why);
+            }
+        }
+    }
+
+    fn set_state(&mut self, state: State, caller: Caller) {
+        self.health.set(state);
+        caller.done(state.to_string());
+    }
+
+    fn configuration(&self) -> Configuration {
+        let toml = self.reloader.written().to_toml();
+        let changes = self.reloader.overlay().told();
+        let mut configuration = Configuration { toml, changes, ..Configuration::default() };
+        self.runtime.note_in_configuration(&mut configuration);
+        configuration
+    }
+
+    /// Where the file differs from the configuration in use.
+    fn difference(&mut self) -> Difference {
+        let RunState { entries, records, .. } = self.state();
+        let changes = self.reloader.overlay().told();
+        let clients = self.clients.as_ref().map_or(0, |clients| clients.counters().at_run_time);
+        let limits = self.limiter.list(Instant::now()).limits.len();
+        let rest = difference(&self.reloader);
+        Difference { entries, records, changes, clients, limits, ..rest }
+    }
+
+    fn change_upstream(&mut self, change: UpstreamChange, caller: Caller) {
+        self.reloader.change(Change::Upstream(change), caller);
+    }
+
+    fn do_to_cache(&self, job: Result<CacheJob, String>, caller: Caller) {
+        match job {
+            Ok(job) => self.client_jobs.run(job, caller),
+            Err(why) => caller.refuse(Refusal::Wrong, why),
+        }
+    }
+}
