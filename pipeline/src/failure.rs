@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use pmdns::capture::client::CaptureError;
 #[cfg(feature = "dpdk")]
 use pmdns::clients::ClientsError;
 #[cfg(feature = "dpdk")]
@@ -74,6 +75,8 @@ pub(crate) enum Failure {
     Profile(#[from] ProfileError),
     #[error("not reloaded, the rules in use stay: {0}")]
     Reload(String),
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     #[error(transparent)]
     File(#[from] SnapshotError),
     #[error("this machine could suit pmdns better: see the lines that begin with `warn`")]
@@ -152,6 +155,7 @@ impl Failure {
             },
             Self::Reload(_) => 2,
             Self::Ask(error)
+            | Self::Capture(CaptureError::Ask(error))
             | Self::Top(TopError::Ask(error))
             | Self::Profile(ProfileError::Ask(TopError::Ask(error))) => of_client(error),
             Self::Watch(WatchError::Interface(_)) => 4,
@@ -163,7 +167,7 @@ impl Failure {
             Self::Decisive => 10,
             Self::Top(TopError::NoTerminal) => 2,
             Self::Top(_) | Self::Profile(_) => 1,
-            Self::Answer(_) | Self::File(_) => 1,
+            Self::Answer(_) | Self::Capture(CaptureError::File(_)) | Self::File(_) => 1,
             Self::Signal(_) | Self::Print(_) => 1,
         }
     }

@@ -202,7 +202,7 @@ fn trace(search: TraceArguments) -> Result<(), Failure> {
     let TraceArguments { count, port, client, name, instance, json } = search;
     let filter = PacketFilter { port, client, name, stage: None, reason: None };
     let search = PacketSearch { count: Some(count), ..filter.search(longest_watch(&instance)) };
-    let told = client::told_to_end()?;
+    let told = client::told_to_end().map_err(Failure::Signal)?;
     let text =
         instance.client()?.ask_until(&Call::Trace(search), || told.load(Ordering::Relaxed))?;
     let mut out = io::stdout().lock();

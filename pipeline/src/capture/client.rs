@@ -14,6 +14,17 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 /// A capture shows who asks for what.
 const MODE: u32 = 0o640;
 
+/// Why there is no capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file.
+    #[error("cannot write the capture: {0}")]
+    File(#[from] io::Error),
+    /// The instance.
+    #[error(transparent)]
+    Ask(ClientError),
+}
+
 /// Set by SIGINT and SIGTERM from now on.
 ///
 /// # Errors
@@ -32,14 +43,19 @@ pub fn told_to_end() -> io::Result<Arc<AtomicBool>> {
 /// # Errors
 ///
 /// The instance does not answer, or the file cannot be written.
-pub fn capture(instance: &ApiClient, call: &Call, output: &Path) -> Result<String, ClientError> {
+pub fn capture(instance: &ApiClient, call: &Call, output: &Path) -> Result<String, CaptureError> {
     let told = told_to_end()?;
     let is_told = || told.load(Ordering::Relaxed);
-    if output != Path::new("-") {
-        return instance.download(call, &mut open_to_replace(output, MODE)?, is_told);
-    }
-    let mut output = Output(io::stdout().lock());
-    instance.download(call, &mut output, || is_told() || has_no_reader())
+    let done = if output == Path::new("-") {
+        let mut output = Output(io::stdout().lock());
+        instance.download(call, &mut output, || is_told() || has_no_reader())
+    } else {
+        instance.download(call, &mut open_to_replace(output, MODE)?, is_told)
+    };
+    done.map_err(|error| match error {
+        ClientError::File(source) => CaptureError::File(source),
+        error => CaptureError::Ask(error),
+    })
 }
 
 /// Standard output. What its reader does not want any more is lost, and ends the capture.

@@ -1,7 +1,7 @@
 //! Calls as requests over HTTP: the opposite of the routes of the [API](crate::api).
 
-use axum::body::Body;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, TE};
+use axum::body::{Body, HttpBody as _};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, TE, TRANSFER_ENCODING};
 use axum::http::{self, Request};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -65,7 +65,9 @@ pub(crate) fn request(
         request = request.header(AUTHORIZATION, format!("Bearer {token}"));
     }
     match json {
-        None => request.body(body),
+        None if body.is_end_stream() => request.body(body),
+        // Of a `GET` nothing would be sent otherwise.
+        None => request.header(TRANSFER_ENCODING, "chunked").body(body),
         Some(json) => {
             request.header(CONTENT_TYPE, "application/json").body(json.to_string().into())
         }
