@@ -54,41 +54,15 @@ pub(super) fn server(
     origin: &Origin,
 ) {
     let text = |key: &str| call.option(0, key).and_then(Value::text);
-    let is = |key: &str, name: &str| matches!(call.option(0, key), Some(Value::Name(other)) if other == name);
-    let address = call.text(0).or_else(|| text("address")).unwrap_or_default();
-    let usual = match (text("dohPath"), text("tls")) {
-        (Some(_), Some(_)) => 443,
-        (None, Some(_)) => 853,
-        _ => 53,
+    let address = match address(call) {
+        Ok(address) => address,
+        Err(why) => return forwarder.draft.decisive(origin, why),
     };
-    let Some(address) = socket(address, usual) else {
-        let why = "an upstream has an address, as in 192.0.2.1:53";
-        return forwarder.draft.decisive(origin, why);
-    };
-    if text("dohPath").is_some() && text("tls").is_none_or(str::is_empty) {
-        let why = "there is no HTTP without TLS to an upstream";
-        return forwarder.draft.decisive(origin, why);
-    }
-    let (address, mut keys) = match (text("tls"), text("dohPath")) {
-        (None | Some(""), _) => (address.to_string(), Vec::new()),
-        (Some(_), None) => (format!("tls://{address}"), Vec::new()),
-        (Some(_), Some(path)) => (format!("https://{address}{path}"), Vec::new()),
-    };
+    let mut keys = Vec::new();
     if address.contains("://") {
-        for (option, key) in
-            [("subjectName", "name"), ("subjectAddr", "name"), ("caStore", "ca_file")]
-        {
-            keys.extend(text(option).map(|text| (key, Written::from(text))));
-        }
-        if let Some(file) = text("caStore") {
-            note_relative(file, origin, forwarder);
-        }
-        if is("validateCertificates", "false") {
-            let why = "the certificate is checked: it has to be valid for the address, or for `upstream.name`";
-            forwarder.draft.unmapped(origin, why);
-        }
+        keys.extend(certificate_keys(forwarder, call, origin));
     }
-    if is("useClientSubnet", "true") {
+    if is(call, "useClientSubnet", "true") {
         keys.push(("client_subnet", true.into()));
         forwarder.draft.set("client_subnet", "policy", "add", origin);
     }
@@ -100,16 +74,7 @@ pub(super) fn server(
         None => {}
     }
     let weight = text("weight").and_then(|text| text.parse::<u64>().ok()).unwrap_or(1);
-    for (option, key, factor) in [
-        ("maxCheckFailures", "failures", 1),
-        ("rise", "successes", 1),
-        ("checkInterval", "interval_ms", 1000),
-        ("checkTimeout", "timeout_ms", 1),
-    ] {
-        if let Some(number) = text(option).and_then(|text| text.parse::<u64>().ok()) {
-            forwarder.draft.set("health", key, number.saturating_mul(factor), origin);
-        }
-    }
+    set_health_checks(forwarder, call, origin);
     call.skip(0, &UNNEEDED);
     let pools = call.option(0, "pool").and_then(Value::texts).unwrap_or_default();
     if pools.len() > 1 {
@@ -121,6 +86,66 @@ pub(super) fn server(
     let upstream = Upstream { address, keys, origin: origin.clone() };
     servers.push(Server { group, order, weight, upstream });
     forwarder.draft.read(origin);
+}
+
+/// Whether an option has this name as its value, as in `true`.
+fn is(call: &Call<'_>, option: &str, name: &str) -> bool {
+    matches!(call.option(0, option), Some(Value::Name(other)) if other == name)
+}
+
+/// The address of an upstream with its protocol, or the reason that there is none.
+fn address(call: &Call<'_>) -> Result<String, &'static str> {
+    let text = |key: &str| call.option(0, key).and_then(Value::text);
+    let (tls, path) = (text("tls"), text("dohPath"));
+    let usual = match (path, tls) {
+        (Some(_), Some(_)) => 443,
+        (None, Some(_)) => 853,
+        _ => 53,
+    };
+    let address = call.text(0).or_else(|| text("address")).unwrap_or_default();
+    let address = socket(address, usual).ok_or("an upstream has an address, as in 192.0.2.1:53")?;
+    match (tls, path) {
+        (None | Some(""), Some(_)) => Err("there is no HTTP without TLS to an upstream"),
+        (None | Some(""), None) => Ok(address.to_string()),
+        (Some(_), None) => Ok(format!("tls://{address}")),
+        (Some(_), Some(path)) => Ok(format!("https://{address}{path}")),
+    }
+}
+
+/// The keys by which the certificate of an encrypted upstream is checked.
+fn certificate_keys(
+    forwarder: &mut Forwarder,
+    call: &Call<'_>,
+    origin: &Origin,
+) -> Vec<(&'static str, Written)> {
+    let text = |key: &str| call.option(0, key).and_then(Value::text);
+    let options = [("subjectName", "name"), ("subjectAddr", "name"), ("caStore", "ca_file")];
+    let keys = options.into_iter().filter_map(|(option, key)| Some((key, text(option)?.into())));
+    let keys = keys.collect();
+    if let Some(file) = text("caStore") {
+        note_relative(file, origin, forwarder);
+    }
+    if is(call, "validateCertificates", "false") {
+        let why = "the certificate is checked: it has to be valid for the address, or for `upstream.name`";
+        forwarder.draft.unmapped(origin, why);
+    }
+    keys
+}
+
+/// Health checks of a server are those of all upstreams.
+fn set_health_checks(forwarder: &mut Forwarder, call: &Call<'_>, origin: &Origin) {
+    let text = |key: &str| call.option(0, key).and_then(Value::text);
+    let number = |key: &str| text(key).and_then(|text| text.parse::<u64>().ok());
+    for (option, key, factor) in [
+        ("maxCheckFailures", "failures", 1),
+        ("rise", "successes", 1),
+        ("checkInterval", "interval_ms", 1000),
+        ("checkTimeout", "timeout_ms", 1),
+    ] {
+        if let Some(number) = number(option) {
+            forwarder.draft.set("health", key, number.saturating_mul(factor), origin);
+        }
+    }
 }
 
 /// Which server of a group is asked.
