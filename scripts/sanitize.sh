@@ -43,7 +43,7 @@ if [[ $sanitizer == lab ]]; then
     test_with -p pmdns --test lab -- --include-ignored --test-threads=1 --nocapture \
         tap:: upstreams:: malformed privileges::audit_12_a
 elif [[ $sanitizer == address ]]; then
-    run -p pmdns-config -p pmdns-nics -p pmdns-stages --lib
+    run -p pmdns-config -p pmdns-import -p pmdns-nics -p pmdns-stages --lib
     run -p pmdns-resolver -p pmdns-engine --lib --test slowpath --test kernel --test line
     run -p pmdns --lib
 else

@@ -248,16 +248,6 @@ pub const MAX_LIST_LINE: usize = 4096;
 /// Names in all block lists together.
 pub const MAX_LIST_NAMES: usize = 1 << 24;
 
-/// Bytes of all files that an import reads.
-pub const MAX_IMPORT_BYTES: u64 = 16 << 20;
-/// Files that an import reads, and entries of a folder that it looks at.
-pub const MAX_IMPORT_FILES: usize = 256;
-/// Files that include each other.
-pub const MAX_IMPORT_DEPTH: usize = 8;
-/// Blocks, tables and calls in each other in an imported file.
-pub const MAX_IMPORT_NESTING: usize = 32;
-/// How often what an import makes is checked, and mistakes are taken out.
-pub const MAX_IMPORT_ROUNDS: usize = 256;
 /// How often a list may be fetched, in seconds.
 pub const MIN_LIST_REFRESH_SECONDS: u64 = 60;
 /// How seldom.

@@ -4,4 +4,4 @@
 pub const DEFAULT_GROUP: &str = "default";
 
 /// The name of the view of clients that are in no other.
-pub(crate) const DEFAULT_VIEW: &str = "default";
+pub const DEFAULT_VIEW: &str = "default";

@@ -267,6 +267,9 @@ pub enum Command {
         /// Print where the file differs from the configuration in use.
         #[arg(long)]
         diff: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
         /// The instance that is asked.
         #[command(flatten)]
         instance: Instance,

@@ -24,11 +24,11 @@ use pmdns::run::RunError;
 use pmdns::streams::StreamsError;
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
-use pmdns_config::import::ImportError;
 use pmdns_config::{ConfigError, told};
 use pmdns_control::client::ClientError;
 use pmdns_engine::engine::EngineError;
 use pmdns_engine::snapshot::SnapshotError;
+use pmdns_import::ImportError;
 use pmdns_stages::policy::RulesetError;
 
 /// An error of a command, which decides the exit code.

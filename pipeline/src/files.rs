@@ -12,9 +12,9 @@ use pmdns::doctor;
 use pmdns::machine::{FILES_TO_READ, Finding, Machine};
 use pmdns::runtime::Runtime;
 use pmdns_config::files::create_new;
-use pmdns_config::import::{self, Format, Import};
 use pmdns_config::{Config, ConfigError, ConfigText, NamedPath, Pin, Streams};
 use pmdns_engine::slowpath::Anchors;
+use pmdns_import::{Disk, Format, Import};
 #[cfg(feature = "dpdk")]
 use pmdns_nics::dpdk;
 use pmdns_stages::policy::{Ruleset, RulesetError};
@@ -156,8 +156,7 @@ pub(super) fn import(
         ImportFormat::Dnsdist => Some(Format::Dnsdist),
         ImportFormat::Named => Some(Format::Named),
     };
-    let Import { toml, unmapped, decisive, unneeded } =
-        import::import(file, format, &import::Disk)?;
+    let Import { toml, unmapped, decisive, unneeded } = pmdns_import::import(file, format, &Disk)?;
     let trouble = loads(&toml)?;
     let mut told = io::stderr().lock();
     if !decisive.is_empty() && !is_partial {

@@ -92,7 +92,7 @@ fn execute(command: Command) -> Result<(), Failure> {
             let report = instance.client()?.get_within(&Call::Stats, ANSWER_PATIENCE)?;
             print_json(&report, json)
         }
-        Command::Config { instance, .. } => show_difference(&instance.client()?),
+        Command::Config { instance, json, .. } => show_difference(&instance.client()?, json),
         Command::Dump { file, instance } => dump(&instance.client()?, &file),
         Command::Load { file, instance } => {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
@@ -179,9 +179,12 @@ fn print_asked(AskedFor { call, instance, printed }: AskedFor) -> Result<(), Fai
 }
 
 /// Prints where the file differs from the configuration in use.
-fn show_difference(instance: &ApiClient) -> Result<(), Failure> {
+fn show_difference(instance: &ApiClient, json: bool) -> Result<(), Failure> {
     let shown: Difference = instance.get(&Call::ConfigDiff)?;
-    write!(io::stdout(), "{shown}")?;
+    match json {
+        true => writeln!(io::stdout(), "{}", serde_json::to_string(&shown)?)?,
+        false => write!(io::stdout(), "{shown}")?,
+    }
     shown.error.map_or(Ok(()), |error| Err(ClientError::Refused(error).into()))
 }
 

@@ -12,7 +12,7 @@ use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
 use pmdns_control::api::{Guard, Peer, Rate, Router, Tokens, respond, router};
-use pmdns_control::{Door, Reply};
+use pmdns_control::CallSender;
 use tokio::runtime::{Builder, Runtime};
 
 thread_local! {
@@ -23,16 +23,15 @@ thread_local! {
 fn api() -> (Runtime, Router) {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("there is memory for one");
-    let (door, mut asked) = Door::new(|| ());
+    let (calls, mut received) = CallSender::new(|| ());
     runtime.spawn(async move {
-        while let Some(one) = asked.recv().await {
-            // Who asked may have gone.
-            let _ = one.answer.send(Reply::Done("so be it".into()));
+        while let Some((_, caller)) = received.recv().await {
+            caller.done("so be it");
         }
     });
     let tokens = Tokens::load(&[]).expect("there are none");
     let guard = Guard::new(Vec::new(), tokens, Rate(u32::MAX));
-    (runtime, router(door, Arc::new(guard), true))
+    (runtime, router(calls, Arc::new(guard), true))
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use pmdns_config::Config;
-use pmdns_config::import::{Files, Format, import};
+use pmdns_import::{Files, Format, import};
 use pmdns_fuzz::input::Input;
 
 /// The file, and one that it may include.

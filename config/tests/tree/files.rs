@@ -23,6 +23,18 @@ impl File {
         endings.iter().any(|ending| self.name.ends_with(&format!(".{ending}")))
     }
 
+    /// Whether it is Rust of the product: not of its tests, its benches, or its build.
+    pub(crate) fn is_product(&self) -> bool {
+        let is_test = self.name.contains("/tests/") || self.name.ends_with("tests.rs");
+        let is_source = self.name.contains("/src/") && self.is(&["rs"]);
+        is_source && !is_test && !self.name.starts_with("bench/")
+    }
+
+    /// The text without the unit tests at its foot.
+    pub(crate) fn product(&self) -> &str {
+        self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+    }
+
     /// The lines, with their numbers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())

@@ -7,6 +7,7 @@ mod code_map;
 mod crates;
 mod files;
 mod found;
+mod functions;
 mod imports;
 mod markdown;
 mod opens;

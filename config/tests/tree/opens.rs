@@ -23,7 +23,7 @@ const OPENERS: [&str; 13] = [
 const ALLOWED: [(&str, usize, &str); 19] = [
     ("config/src/files/open.rs", 5, "the file itself"),
     ("config/src/files/whole.rs", 1, "a folder, to have the disk confirm a name"),
-    ("config/src/import/source.rs", 1, "a file of the command line, which may be a pipe"),
+    ("pipeline/import/src/source.rs", 1, "a file of the command line, which may be a pipe"),
     ("config/src/load.rs", 1, "the configuration itself, which may be a pipe"),
     ("nics/src/device.rs", 2, "facts of the kernel"),
     ("nics/src/dpdk/advice.rs", 1, "facts of the kernel"),

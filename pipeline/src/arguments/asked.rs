@@ -43,8 +43,8 @@ impl Command {
             Self::Client { command } => command.asked(),
             Self::List { command } => command.asked(),
             Self::Upstream { command } => command.asked(),
-            Self::Config { diff: false, instance, .. } => {
-                AskedFor::shown::<Configuration>(Call::Config, instance, false)
+            Self::Config { diff: false, instance, json, .. } => {
+                AskedFor::shown::<Configuration>(Call::Config, instance, json)
             }
             Self::Cache { name, record_type: r#type, limit, instance, json } => {
                 let search = CacheSearch { name, r#type, limit };

@@ -69,10 +69,7 @@ impl Lookups {
         let (config, ruleset) = (in_use.made.config(), &in_use.made.rules);
         let address = octets(lookup.client);
         let (access, who) = match lookup.client {
-            Some(_) => {
-                let acl = Acl::new(config, ruleset);
-                acl.with_table(self.clients.clone()).find(&address)
-            }
+            Some(_) => Acl::new(config, ruleset).with_table(self.clients.clone()).find(&address),
             None => (Access::Allow, Who::default()),
         };
         let key = Key::in_scope(&lookup.name, lookup.qtype, who.scope());
@@ -129,33 +126,9 @@ impl Lookups {
                 redirect(&mut report, redirected, key);
             }
             (outcome, _) => {
-                let by = match explained.source {
-                    RuleSource::RunTime => DecidedBy::RunTime,
-                    RuleSource::Local => DecidedBy::LocalRecords,
-                    RuleSource::PolicyZone { .. } => DecidedBy::PolicyZone,
-                    RuleSource::Blocked => DecidedBy::BlockList,
-                };
-                report.decided_by = by;
                 report.rule = rules::rule(in_use, &explained, (key.name, key.qtype, view));
-                match outcome {
-                    RuleOutcome::Pass | RuleOutcome::Drop => {}
-                    RuleOutcome::Entry(entry) => give(&mut report, by, entry, key, now),
-                    RuleOutcome::Alias(entry) => {
-                        give(&mut report, by, entry, key, now);
-                        let note = "the records of the alias's target follow";
-                        report.rule.get_or_insert_default().note = Some(note.to_owned());
-                    }
-                    RuleOutcome::Truncated => {
-                        report.rcode = Some(rcode_name(Rcode::NOERROR));
-                        report.truncated = true;
-                    }
-                    RuleOutcome::Rcode(rcode) => report.rcode = Some(rcode_name(rcode)),
-                    RuleOutcome::NotReady => {
-                        report.rcode = Some(rcode_name(Rcode::SERVFAIL));
-                        let note = "the policy zone was not transferred yet";
-                        report.rule.get_or_insert_default().note = Some(note.to_owned());
-                    }
-                }
+                report.decided_by = kind_of(explained.source);
+                give_outcome(&mut report, outcome, key, now);
             }
         }
         Ok(report)
@@ -221,6 +194,41 @@ impl Lookups {
                 (false, false) => ValidationState::NotValidated,
             },
             rewritten: head.flags & Head::REWRITTEN != 0,
+        }
+    }
+}
+
+/// The kind of rule that decides.
+fn kind_of(source: RuleSource) -> DecidedBy {
+    match source {
+        RuleSource::RunTime => DecidedBy::RunTime,
+        RuleSource::Local => DecidedBy::LocalRecords,
+        RuleSource::PolicyZone { .. } => DecidedBy::PolicyZone,
+        RuleSource::Blocked => DecidedBy::BlockList,
+    }
+}
+
+/// The answer is the outcome of the rule that the report names, at second `now`.
+fn give_outcome(report: &mut LookupReport, outcome: RuleOutcome<'_>, key: Key<'_>, now: u32) {
+    let by = report.decided_by;
+    let mut note = |note: &str| {
+        report.rule.get_or_insert_default().note = Some(note.to_owned());
+    };
+    match outcome {
+        RuleOutcome::Pass | RuleOutcome::Drop => {}
+        RuleOutcome::Entry(entry) => give(report, by, entry, key, now),
+        RuleOutcome::Alias(entry) => {
+            note("the records of the alias's target follow");
+            give(report, by, entry, key, now);
+        }
+        RuleOutcome::Truncated => {
+            report.rcode = Some(rcode_name(Rcode::NOERROR));
+            report.truncated = true;
+        }
+        RuleOutcome::Rcode(rcode) => report.rcode = Some(rcode_name(rcode)),
+        RuleOutcome::NotReady => {
+            note("the policy zone was not transferred yet");
+            report.rcode = Some(rcode_name(Rcode::SERVFAIL));
         }
     }
 }

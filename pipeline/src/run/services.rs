@@ -9,6 +9,7 @@ use pmdns_engine::engine::{Engine, EngineError, Gauges};
 use pmdns_engine::ports::{AllPortNews, PortWatch};
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_stages::ratelimit::ClientPrefixes;
+use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::Certificate;
 
 use super::error::RunError;
@@ -81,10 +82,8 @@ impl<'c> Services<'c> {
         let (cache_jobs, observers) = (engine.cache_jobs.clone(), engine.observers.clone());
         let prober = engine.prober.take().expect("nobody took it");
         let publisher = engine.rules.take().expect("nobody took it");
-        let lender = engine.zone_limits.take().expect("nobody took it");
         let rule_names = publisher.names();
-        let prefixes = ClientPrefixes::new(&config.ratelimit, publisher.seed());
-        let ticks_per_second = gauges.clock.ticks_per_second();
+        let limiter = zone_limiter(config, &mut engine, publisher.seed());
         let writer = engine.clients.take();
         let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
         let start = |(open, writer): (OpenClients, _)| open.start(writer, core);
@@ -112,12 +111,7 @@ impl<'c> Services<'c> {
             additions: Additions::default(),
             health: HealthChecks::new(prober, &gauges, &ports.topology, config),
             transitions: Transitions::default(),
-            limiter: ZoneLimiter::new(
-                lender,
-                config.hitters.limit_answer,
-                prefixes,
-                ticks_per_second,
-            ),
+            limiter,
             hitters,
             query_log,
             client_jobs: ClientJobs::new(cache_jobs.clone()),
@@ -239,6 +233,14 @@ impl<'c> Services<'c> {
     pub(super) fn into_ports(self) -> RunningPorts {
         self.ports
     }
+}
+
+/// What limits zones: the engine lends its limits to the cores.
+fn zone_limiter(config: &Config, engine: &mut Engine, seed: Seed) -> ZoneLimiter {
+    let lender = engine.zone_limits.take().expect("nobody took it");
+    let prefixes = ClientPrefixes::new(&config.ratelimit, seed);
+    let ticks_per_second = engine.gauges.clock.ticks_per_second();
+    ZoneLimiter::new(lender, config.hitters.limit_answer, prefixes, ticks_per_second)
 }
 
 /// When each certificate expires, by the table that names it.

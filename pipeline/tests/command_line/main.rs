@@ -325,7 +325,7 @@ fn an_import_that_loses_what_decides_about_access_or_privacy_writes_nothing() {
 #[test]
 fn what_every_import_makes_is_loaded_as_a_check_loads_it() {
     let folder = Folder::new("import-loads");
-    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/import/data/cases");
+    let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/import/tests/import/data/cases");
     let mut count = 0;
     for entry in fs::read_dir(cases).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();

@@ -1,7 +1,7 @@
 //! What `pmdns import` makes of a file, beside the server that the file is for: the same questions from the same clients.
 //!
-//! The files are those of `config/tests/import/data/cases`. pmdns plays the questions as a capture. All three forward to the
-//! same two stubs, which say in each answer who they are.
+//! The files are those of `pipeline/import/tests/import/data/cases`. pmdns plays the questions as a capture. All three forward
+//! to the same two stubs, which say in each answer who they are.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -106,7 +106,7 @@ fn dnsdist_answers_as_what_was_made_of_its_file() {
 
 /// A file of the cases; its other files are in the lab's folder.
 pub(crate) fn text_of(file: &str) -> String {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/import/data/cases");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/import/tests/import/data/cases");
     for zone in ["internal.db", "external.db", "rpz.db"] {
         fs::copy(format!("{folder}/{zone}"), path(zone)).unwrap();
     }

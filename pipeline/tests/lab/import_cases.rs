@@ -1,4 +1,4 @@
-//! The files of `config/tests/import/data/cases`, and what is asked of both servers.
+//! The files of `pipeline/import/tests/import/data/cases`, and what is asked of both servers.
 
 use std::fs;
 
@@ -182,7 +182,7 @@ pub(crate) const DNSDIST: [Case; 2] = [
 
 #[test]
 fn every_file_of_the_cases_is_asked_about() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/import/data/cases");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/import/tests/import/data/cases");
     let cases = UNBOUND.iter().chain(&NAMED).chain(&DNSDIST);
     let asked: Vec<&str> = cases.map(|case| case.file).collect();
     for entry in fs::read_dir(folder).unwrap() {
