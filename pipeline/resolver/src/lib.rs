@@ -50,7 +50,7 @@ mod upstreams;
 pub mod validation;
 mod wheel;
 
-pub use answers::responder::{Answered, Deliver};
+pub use answers::outlets::Answered;
 pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken, TakenIn};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
