@@ -252,14 +252,11 @@ impl Asking {
     fn carry_out(&mut self) {
         while let Some(output) = self.resolver.next_output() {
             match output {
-                Output::SendBatch(slot) => {
-                    let route = self.resolver.upstreams().route_of_batch(slot);
-                    if let Some(route) = route {
-                        self.driver.send_batch(slot, route, &mut self.resolver);
-                    }
+                Output::SendBatch { slot, route } => {
+                    self.driver.send_batch(slot, route, &mut self.resolver);
                 }
                 Output::CloseBatch(slot) => self.driver.close_batch(slot),
-                Output::Connect(slot) => {
+                Output::Connect { slot, .. } => {
                     self.resolver.fail_connection(slot, &ErrorKind::ConnectionRefused.into());
                 }
                 _ => {}

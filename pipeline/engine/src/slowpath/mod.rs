@@ -249,20 +249,15 @@ impl SlowPath {
         let Self { resolver, kernel, ports, encrypted, validation, .. } = self;
         while let Some(output) = resolver.next_output() {
             match output {
-                Output::SendBatch(slot) => {
-                    match (ports.as_mut(), resolver.upstreams().route_of_batch(slot)) {
-                        (_, None) => {}
-                        (Some(ports), Some(route)) if route.port.is_some() => {
-                            ports.send_batch(slot, route, resolver);
-                        }
-                        (_, Some(route)) => kernel.send_batch(slot, route, resolver),
-                    }
-                }
+                Output::SendBatch { slot, route } => match ports {
+                    Some(ports) if route.port.is_some() => ports.send_batch(slot, route, resolver),
+                    _ => kernel.send_batch(slot, route, resolver),
+                },
                 Output::CloseBatch(slot) => {
                     ports.iter_mut().for_each(|ports| ports.close_batch(slot));
                     kernel.close_batch(slot);
                 }
-                Output::Connect(slot) => kernel.connect(slot, resolver),
+                Output::Connect { slot, route } => kernel.connect(slot, route, resolver),
                 Output::Write(slot) => kernel.write(slot, resolver),
                 Output::CloseConnection(slot) => kernel.close_connection(slot),
                 Output::AskEncrypted(request) => {

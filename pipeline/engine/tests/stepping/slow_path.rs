@@ -177,9 +177,9 @@ impl SlowPath {
     fn carry_out(&mut self, clock: &Clock, network: &mut dyn Network) {
         while let Some(output) = self.resolver.next_output() {
             match output {
-                Output::SendBatch(slot) => self.send_batch(slot, network),
+                Output::SendBatch { slot, route } => self.send_batch(slot, route, network),
                 Output::CloseBatch(slot) => self.close_batch(slot, network),
-                Output::Connect(slot) => self.connect(slot, network),
+                Output::Connect { slot, route } => self.connect(slot, route, network),
                 Output::Write(slot) => self.write(slot, network),
                 Output::CloseConnection(slot) => close(&mut self.connections, slot, network),
                 Output::AskEncrypted(request) => network.ask_encrypted(self.number, request),
@@ -193,8 +193,7 @@ impl SlowPath {
         send_answers(&mut self.resolver, &mut self.outlets);
     }
 
-    fn send_batch(&mut self, slot: usize, network: &mut dyn Network) {
-        let Some(route) = self.resolver.upstreams().route_of_batch(slot) else { return };
+    fn send_batch(&mut self, slot: usize, route: Route, network: &mut dyn Network) {
         if route.port.is_some() {
             return self.send_over_port(slot, route, network);
         }
@@ -205,7 +204,7 @@ impl SlowPath {
         *place(&mut self.batches, slot) = Some(socket);
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
         let send = |query: &Query| network.send(socket, query.bytes()).map(drop);
-        let sent = self.resolver.upstreams().send_messages(slot, local, send);
+        let sent = self.resolver.send_messages(slot, local, send);
         if let Err(error) = sent {
             self.resolver.break_batch(slot, &error);
         }
@@ -255,8 +254,7 @@ impl SlowPath {
         }
     }
 
-    fn connect(&mut self, slot: usize, network: &mut dyn Network) {
-        let Some(route) = self.resolver.upstreams().route_of_connection(slot) else { return };
+    fn connect(&mut self, slot: usize, route: Route, network: &mut dyn Network) {
         let socket = self.socket(Transport::Tcp, route.to);
         match network.open(socket) {
             Ok(()) => *place(&mut self.connections, slot) = Some(socket),
@@ -268,12 +266,12 @@ impl SlowPath {
         let Some(socket) = self.connections.get(slot).copied().flatten() else { return };
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
         loop {
-            let outgoing = self.resolver.upstreams().outgoing(slot, local);
+            let outgoing = self.resolver.outgoing(slot, local);
             if outgoing.is_empty() {
                 return;
             }
             match network.send(socket, outgoing) {
-                Ok(sent) => self.resolver.upstreams().note_sent(slot, sent),
+                Ok(sent) => self.resolver.note_sent(slot, sent),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => return self.resolver.break_connection(slot, &error),
             }
@@ -324,7 +322,7 @@ impl SlowPath {
 
     fn hear_connection(&mut self, slot: usize, bytes: Bytes, network: &mut dyn Network) {
         self.write(slot, network);
-        if !self.resolver.upstreams().has_connection(slot) {
+        if !self.resolver.has_connection(slot) {
             return;
         }
         match bytes {

@@ -1,7 +1,7 @@
 //! The resolver: the way of a miss, from its arrival to its answer. It connects the other modules, which know nothing
 //! of it.
 //!
-//! Misses come in by [`Resolver::take_in`]. `asking` carries out plans, and judges replies. `ending` gives the answers.
+//! Misses come in by [`Resolver::take_in`], and what upstreams send by `network`. `asking` carries out plans, and judges replies. `ending` gives the answers.
 //! `shedding` handles misses for which there is no room. `aliases`, `validating` and `upkeep` begin questions that no
 //! client waits for.
 
@@ -9,6 +9,7 @@ mod aliases;
 mod asking;
 mod dns64;
 mod ending;
+mod network;
 mod outlook;
 mod rejudging;
 mod shedding;
