@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use pmdns_config::Config;
 use pmdns_engine::clock::{Clock, FIRST_SECOND, SteppedTime};
-use pmdns_engine::slowpath::{Inlets, PortDriver, SlowPathParts, time};
+use pmdns_engine::ring::RingSender;
+use pmdns_engine::slowpath::{Answered, Inlets, PortDriver, SlowPathParts, send_answers, time};
 use pmdns_engine::testing::Rig;
 use pmdns_engine::totals::Totals;
 use pmdns_hierarchy::Rng;
@@ -78,6 +79,7 @@ pub struct Asking {
     clock: Clock,
     resolver: Resolver,
     inlets: Inlets,
+    outlets: Vec<RingSender<Answered>>,
     driver: PortDriver,
     sources: Arc<QuerySources>,
     far: Hosts,
@@ -108,7 +110,7 @@ impl Asking {
         let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
         let mut rig = Rig::of(&config, clock, Seed::new([7; 16]), 1024);
         let parts = rig.slow_path.remove(0);
-        let SlowPathParts { resolver, inlets, ports, mut outlets, answers_to, .. } = parts;
+        let SlowPathParts { resolver, inlets, ports, outlets, .. } = parts;
         let (port_parts, hops) = ports.expect("upstreams are asked over the port");
         let sources = Arc::clone(&port_parts.sources);
         let hosts = hops.routes.plans().iter().map(|plan| plan.address);
@@ -118,15 +120,27 @@ impl Asking {
             time: pmdns_engine::slowpath::time(&clock),
             ticks: &|duration| clock.ticks_of(duration),
             random: random(2),
-            deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
+            outlets: outlets.iter().map(RingSender::capacity).collect(),
             max_sockets: 64,
             max_port_queries: driver.max_queries(1).collect(),
         };
         let resolver = Resolver::new(resolver, means).expect("the groups have members");
         let asked = [None, None];
         let (names, inputs) = (0, 0);
-        let mut asking =
-            Self { rig, time, clock, resolver, inlets, driver, sources, far, names, inputs, asked };
+        let mut asking = Self {
+            rig,
+            time,
+            clock,
+            resolver,
+            inlets,
+            outlets,
+            driver,
+            sources,
+            far,
+            names,
+            inputs,
+            asked,
+        };
         (0..TURNS).for_each(|_| asking.turn());
         for is_ipv6 in [false, true] {
             assert!(asking.under_way(is_ipv6).is_some(), "the gateways are found");
@@ -238,20 +252,18 @@ impl Asking {
     fn carry_out(&mut self) {
         while let Some(output) = self.resolver.next_output() {
             match output {
-                Output::SendBatch(slot) => {
-                    let route = self.resolver.upstreams().route_of_batch(slot);
-                    if let Some(route) = route {
-                        self.driver.send_batch(slot, route, &mut self.resolver);
-                    }
+                Output::SendBatch { slot, route } => {
+                    self.driver.send_batch(slot, route, &mut self.resolver);
                 }
                 Output::CloseBatch(slot) => self.driver.close_batch(slot),
-                Output::Connect(slot) => {
+                Output::Connect { slot, .. } => {
                     self.resolver.fail_connection(slot, &ErrorKind::ConnectionRefused.into());
                 }
                 _ => {}
             }
         }
         self.driver.flush();
+        send_answers(&mut self.resolver, &mut self.outlets);
     }
 
     /// Takes a frame that was sent: a query, a question for a gateway, or an answer to a client.

@@ -108,7 +108,9 @@ impl<T> RingSender<T> {
             return 0;
         }
         let chunk = self.slots.write_chunk_uninit(count).expect("that many slots are free");
-        chunk.fill_from_iter(values)
+        let pushed = chunk.fill_from_iter(values);
+        self.prefetch_next(pushed);
+        pushed
     }
 
     /// Pushes `count` values or, if there is no room for all of them, none; whether it did. Each starts as the default, and

@@ -50,7 +50,7 @@ mod upstreams;
 pub mod validation;
 mod wheel;
 
-pub use answers::responder::{Answered, Deliver};
+pub use answers::outlets::Answered;
 pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken, TakenIn};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
@@ -63,8 +63,8 @@ pub use random::Random;
 pub use resolver::{Means, Parts, Resolver, Time};
 pub use roster::{Roster, RosterError, Slot};
 pub use settings::Settings;
+pub use upstreams::Route;
 pub use upstreams::encrypted;
 pub use upstreams::port_replies::Arrived;
 pub use upstreams::query::Query;
 pub use upstreams::udp_batch::MAX_DATAGRAM;
-pub use upstreams::{Route, Upstreams};

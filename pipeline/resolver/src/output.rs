@@ -3,19 +3,30 @@
 
 use std::time::Duration;
 
+use crate::upstreams::Route;
 use crate::validation::Work;
 
 /// One output. A slot is the resolver's number for a batch, a connection or a query. The number of a closed slot is
 /// used again.
 #[derive(Debug)]
 pub enum Output {
-    /// Open a socket for the batch in this slot, and send its queries.
-    SendBatch(usize),
+    /// Open a socket for the batch in this slot, and send its queries ([`crate::Resolver::send_messages`]).
+    SendBatch {
+        /// The slot.
+        slot: usize,
+        /// Where they go to.
+        route: Route,
+    },
     /// The batch in this slot has ended: close its socket.
     CloseBatch(usize),
-    /// Open the connection in this slot, and send its outgoing bytes.
-    Connect(usize),
-    /// The connection in this slot has more bytes to send.
+    /// Open the connection in this slot.
+    Connect {
+        /// The slot.
+        slot: usize,
+        /// Where it goes to.
+        route: Route,
+    },
+    /// The connection in this slot has more bytes to send ([`crate::Resolver::outgoing`]).
     Write(usize),
     /// The connection in this slot has ended: close it.
     CloseConnection(usize),

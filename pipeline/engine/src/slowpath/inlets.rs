@@ -1,13 +1,13 @@
-//! The inputs of one slow path thread: misses and hits from the data cores, and new rules. Tests that step a resolver
-//! use the same code.
+//! The rings of one slow path thread. Misses and hits come in from the data cores, and new rules. Answers leave. Tests that step
+//! a resolver use the same code.
 
-use pmdns_resolver::{Resolver, Time};
+use pmdns_resolver::{Answered, Resolver, Time};
 use pmdns_stages::cache::Hit;
 use pmdns_stages::miss::Miss;
 
 use super::EncryptedChange;
 use crate::clock::Clock;
-use crate::ring::RingReceiver;
+use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{ResolverRules, RulesInbox};
 
 /// The most misses, and the most replies over ports, taken from one ring before the next ring's turn.
@@ -19,6 +19,8 @@ const MAX_NOTES: usize = 256;
 pub struct Inlets {
     /// Rings of misses, by worker.
     pub misses: Vec<RingReceiver<Miss>>,
+    /// The outlet by which a worker's misses are answered, by worker.
+    pub answered_by: Vec<usize>,
     /// Rings of notes of hits, if the workers report hits.
     pub hits: Vec<RingReceiver<Hit>>,
     /// The most misses taken from each ring in a turn: [`burst`].
@@ -51,7 +53,11 @@ impl Inlets {
 
     /// Gives the resolver the next misses. Returns their number.
     pub fn take_misses(&mut self, resolver: &mut Resolver) -> usize {
-        take(&mut self.misses, self.burst, resolver, Resolver::expect, Resolver::take_in)
+        let Self { misses, answered_by, burst, .. } = self;
+        let take_in = |resolver: &mut Resolver, miss: &Miss, worker: usize| {
+            resolver.take_in(miss, answered_by[worker]);
+        };
+        take(misses, *burst, resolver, Resolver::expect, take_in)
     }
 
     /// Tells the resolver of the next hits. Returns how many there were.
@@ -62,7 +68,11 @@ impl Inlets {
 
     /// Has the resolver refuse the next misses, because the thread is about to end. Returns how many there were.
     pub fn turn_away(&mut self, resolver: &mut Resolver) -> usize {
-        take(&mut self.misses, self.burst, resolver, |_, _| {}, Resolver::turn_away)
+        let Self { misses, answered_by, burst, .. } = self;
+        let turn_away = |resolver: &mut Resolver, miss: &Miss, worker: usize| {
+            resolver.turn_away(miss, answered_by[worker]);
+        };
+        take(misses, *burst, resolver, |_, _| {}, turn_away)
     }
 
     /// Whether no worker can send a miss any more.
@@ -75,6 +85,22 @@ impl Inlets {
 /// runs the line too. So there the rings of all `workers` share the burst of one.
 pub fn burst(cores_resolve: bool, workers: usize) -> usize {
     if cores_resolve { (MAX_TAKEN / workers.max(1)).max(1) } else { MAX_TAKEN }
+}
+
+/// Pushes the resolver's answers into the rings to the cores that transmit, and says how much room is left. There is a ring for
+/// each outlet.
+pub fn send_answers(resolver: &mut Resolver, rings: &mut [RingSender<Answered>]) {
+    for (outlet, ring) in rings.iter_mut().enumerate() {
+        let answers = resolver.take_answers(outlet);
+        let count = answers.len();
+        // Nobody else pushes, so there is still the room that the resolver was told of.
+        let pushed = ring.push_from(answers, count);
+        debug_assert_eq!(pushed, count, "there is room for them");
+        let dropped = resolver.set_room(outlet, ring.free(ring.capacity()));
+        if dropped > 0 {
+            ring.refuse(dropped);
+        }
+    }
 }
 
 /// The current time for a resolver.

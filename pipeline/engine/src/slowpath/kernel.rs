@@ -80,7 +80,7 @@ impl Kernel {
 
     /// If the batch ends meanwhile, reading stops. Its socket is closed with the resolver's output.
     fn hear_batch(&mut self, slot: usize, resolver: &mut Resolver) {
-        while resolver.upstreams().has_batch(slot)
+        while resolver.has_batch(slot)
             && let Some(socket) = self.batches.get(slot).and_then(Option::as_ref)
         {
             match socket.recv(&mut self.buffer[..]) {
@@ -93,7 +93,7 @@ impl Kernel {
 
     fn hear_connection(&mut self, slot: usize, resolver: &mut Resolver) {
         self.write(slot, resolver);
-        while resolver.upstreams().has_connection(slot)
+        while resolver.has_connection(slot)
             && let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut)
         {
             match stream.read(&mut self.buffer[..]) {
@@ -121,7 +121,7 @@ impl Kernel {
         let local = || socket.local_addr().ok().map(|local| local.ip());
         let sent = connected.and_then(|()| {
             let mut batch = Batch::new(&socket);
-            resolver.upstreams().send_messages(slot, local, |query| batch.push(query))?;
+            resolver.send_messages(slot, local, |query| batch.push(query))?;
             batch.send()
         });
         match sent {
@@ -138,8 +138,7 @@ impl Kernel {
     }
 
     /// Begins to connect to an upstream.
-    pub(super) fn connect(&mut self, slot: usize, resolver: &mut Resolver) {
-        let Some(route) = resolver.upstreams().route_of_connection(slot) else { return };
+    pub(super) fn connect(&mut self, slot: usize, route: Route, resolver: &mut Resolver) {
         let begun = match connect(route) {
             Ok(begun) => begun,
             Err(error) => return resolver.fail_connection(slot, &error),
@@ -163,12 +162,12 @@ impl Kernel {
         let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut) else { return };
         loop {
             let local = || stream.local_addr().ok().map(|local| local.ip());
-            let outgoing = resolver.upstreams().outgoing(slot, local);
+            let outgoing = resolver.outgoing(slot, local);
             if outgoing.is_empty() {
                 return;
             }
             match stream.write(outgoing) {
-                Ok(sent) => resolver.upstreams().note_sent(slot, sent),
+                Ok(sent) => resolver.note_sent(slot, sent),
                 // The connection may still have bytes to receive.
                 Err(error) if is_early(&error) => return,
                 Err(error) => return resolver.break_connection(slot, &error),

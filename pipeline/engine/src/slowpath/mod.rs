@@ -17,14 +17,11 @@ pub mod descriptor_limit;
 mod encrypted;
 mod inlets;
 mod kernel;
-mod outlets;
 mod port;
 mod random;
 mod validation;
 
-use std::cell::RefCell;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,7 +32,7 @@ use pmdns_resolver::{Means, Output, Resolver};
 pub use channels::{JobRequest, job_requests};
 pub(crate) use channels::{MAX_BLOCKS, purge};
 pub use encrypted::{EncryptedChange, Trust, TrustError};
-pub use inlets::{Inlets, burst, time};
+pub use inlets::{Inlets, burst, send_answers, time};
 pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
 pub use pmdns_resolver::fuzz_api;
@@ -51,7 +48,6 @@ use crate::ring::RingSender;
 use crate::threads;
 use encrypted::EncryptedThread;
 use kernel::Kernel;
-use outlets::Outlets;
 use random::random;
 use validation::ValidationThread;
 
@@ -74,8 +70,6 @@ pub struct SlowPathParts {
     pub ports: Option<(PortParts, Hops)>,
     /// Rings to the workers that transmit.
     pub outlets: Vec<RingSender<Answered>>,
-    /// The outlet that answers a worker's misses, by worker.
-    pub answers_to: Vec<usize>,
     /// The clock with which misses were time-stamped.
     pub clock: Clock,
     /// Orders about its shard of the cache.
@@ -104,7 +98,8 @@ pub struct SlowPath {
     validation: ValidationThread,
     clock: Clock,
     inlets: Inlets,
-    outlets: Rc<RefCell<Outlets>>,
+    /// Rings to the workers that transmit, by outlet.
+    outlets: Vec<RingSender<Answered>>,
     requests: Receiver<JobRequest>,
     /// When a question was last under way.
     idle_since: Duration,
@@ -133,14 +128,11 @@ impl SlowPath {
             inlets,
             ports,
             outlets,
-            answers_to,
             clock,
             requests,
             stop: _,
         } = all;
         let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
-        let outlets = Rc::new(RefCell::new(Outlets::new(outlets, answers_to)));
-        let delivering = Rc::clone(&outlets);
         let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
         let shards = config.slow_path_shards();
         let encrypted = EncryptedThread::start(&parts.roster, &settings.bootstrap, &trust)?;
@@ -149,7 +141,7 @@ impl SlowPath {
             time: time(&clock),
             ticks: &|duration| clock.ticks_of(duration),
             random: random(),
-            deliver: Box::new(move |worker, answer| delivering.borrow_mut().push(worker, answer)),
+            outlets: outlets.iter().map(RingSender::capacity).collect(),
             max_sockets: descriptor_limit::share(config, shards),
             max_port_queries: ports.iter().flat_map(|ports| ports.max_queries(shards)).collect(),
         };
@@ -177,14 +169,15 @@ impl SlowPath {
     /// Takes one turn, and returns how much work there was. [`run`] turns until it is stopped; benches turn by hand.
     pub fn turn(&mut self) -> usize {
         self.read_clock();
+        self.send_answers();
         let Self { inlets, resolver, encrypted, .. } = self;
         inlets.take_rules(resolver, |change| encrypted.follow(change));
         let taken = self.inlets.take_misses(&mut self.resolver);
         let heard = self.hear();
-        self.outlets.borrow_mut().flush();
+        self.send_answers();
         let done = heard + self.resolver.turn();
         self.carry_out();
-        self.outlets.borrow_mut().flush();
+        self.send_answers();
         if taken > 0 || !self.resolver.is_idle() {
             self.idle_since = self.resolver.now();
         }
@@ -214,14 +207,15 @@ impl SlowPath {
     /// ended. `true`: they have, or a client's deadline has passed meanwhile.
     pub(crate) fn end_turn(&mut self) -> bool {
         self.read_clock();
+        self.send_answers();
         let now = self.resolver.now();
         let Some(drained) = self.drained else {
             self.drained = self.resolver.drain().then_some(now);
-            self.outlets.borrow_mut().flush();
+            self.send_answers();
             return false;
         };
         self.inlets.turn_away(&mut self.resolver);
-        self.outlets.borrow_mut().flush();
+        self.send_answers();
         self.inlets.have_ended() || now.saturating_sub(drained) >= self.resolver.deadline()
     }
 
@@ -245,25 +239,25 @@ impl SlowPath {
         heard + inlets.take_hits(resolver)
     }
 
+    /// Sends the answers that wait, and tells the resolver for how many more there is room.
+    fn send_answers(&mut self) {
+        send_answers(&mut self.resolver, &mut self.outlets);
+    }
+
     /// Carries out the resolver's outputs.
     fn carry_out(&mut self) {
         let Self { resolver, kernel, ports, encrypted, validation, .. } = self;
         while let Some(output) = resolver.next_output() {
             match output {
-                Output::SendBatch(slot) => {
-                    match (ports.as_mut(), resolver.upstreams().route_of_batch(slot)) {
-                        (_, None) => {}
-                        (Some(ports), Some(route)) if route.port.is_some() => {
-                            ports.send_batch(slot, route, resolver);
-                        }
-                        (_, Some(route)) => kernel.send_batch(slot, route, resolver),
-                    }
-                }
+                Output::SendBatch { slot, route } => match ports {
+                    Some(ports) if route.port.is_some() => ports.send_batch(slot, route, resolver),
+                    _ => kernel.send_batch(slot, route, resolver),
+                },
                 Output::CloseBatch(slot) => {
                     ports.iter_mut().for_each(|ports| ports.close_batch(slot));
                     kernel.close_batch(slot);
                 }
-                Output::Connect(slot) => kernel.connect(slot, resolver),
+                Output::Connect { slot, route } => kernel.connect(slot, route, resolver),
                 Output::Write(slot) => kernel.write(slot, resolver),
                 Output::CloseConnection(slot) => kernel.close_connection(slot),
                 Output::AskEncrypted(request) => {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use pmdns_engine::clock::Clock;
 use pmdns_engine::data_core::Shard;
-use pmdns_engine::slowpath::{Inlets, JobRequest, SlowPathParts, time};
+use pmdns_engine::ring::RingSender;
+use pmdns_engine::slowpath::{Answered, Inlets, JobRequest, SlowPathParts, send_answers, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
 use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route};
@@ -26,6 +27,7 @@ pub(crate) struct SlowPath {
     number: usize,
     validation: Option<Worker>,
     inlets: Inlets,
+    outlets: Vec<RingSender<Answered>>,
     jobs: VecDeque<Job>,
     requests: Receiver<JobRequest>,
     batches: Vec<Option<Socket>>,
@@ -42,9 +44,7 @@ pub(crate) struct SlowPath {
 impl SlowPath {
     /// One that has not turned yet.
     pub(crate) fn new(number: usize, parts: SlowPathParts, mut chance: Rng, setup: &Setup) -> Self {
-        let SlowPathParts {
-            resolver, inlets, ports, mut outlets, answers_to, clock, requests, ..
-        } = parts;
+        let SlowPathParts { resolver, inlets, ports, outlets, clock, requests, .. } = parts;
         let port = ports.map(|parts| {
             let mut draws = Rng::new(chance.number());
             let random = Random::new(move |bytes| {
@@ -68,7 +68,7 @@ impl SlowPath {
                 chance.fill(bytes);
                 Ok(())
             }),
-            deliver: Box::new(move |worker, answer| outlets[answers_to[worker]].push(answer)),
+            outlets: outlets.iter().map(RingSender::capacity).collect(),
             max_sockets: setup.sockets,
             max_port_queries: rooms,
         };
@@ -77,6 +77,7 @@ impl SlowPath {
             number,
             validation: trust.map(|trust| Worker::new(trust, patience)),
             inlets,
+            outlets,
             jobs: VecDeque::new(),
             requests,
             batches: Vec::new(),
@@ -110,10 +111,16 @@ impl SlowPath {
         (self.departed.len(), self.max_port_queries)
     }
 
+    /// Tells the resolver the time, and how much room for answers the rings have.
+    fn begin(&mut self, clock: &Clock) {
+        self.resolver.set_time(time(clock));
+        send_answers(&mut self.resolver, &mut self.outlets);
+    }
+
     /// Takes one turn, and says how much there was to do.
     pub(crate) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) -> usize {
+        self.begin(clock);
         let Self { resolver, inlets, jobs, requests, .. } = self;
-        resolver.set_time(time(clock));
         if resolver.takes_jobs()
             && let Some(job) =
                 jobs.pop_front().or_else(|| requests.try_recv().ok().map(JobRequest::into_job))
@@ -131,7 +138,7 @@ impl SlowPath {
 
     /// Answers the next who wait with SERVFAIL, because the thread is about to end. `true`: nobody waits any more.
     pub(crate) fn drain(&mut self, network: &mut dyn Network, clock: &Clock) -> bool {
-        self.resolver.set_time(time(clock));
+        self.begin(clock);
         let is_drained = self.resolver.drain();
         self.inlets.turn_away(&mut self.resolver);
         self.carry_out(clock, network);
@@ -170,9 +177,9 @@ impl SlowPath {
     fn carry_out(&mut self, clock: &Clock, network: &mut dyn Network) {
         while let Some(output) = self.resolver.next_output() {
             match output {
-                Output::SendBatch(slot) => self.send_batch(slot, network),
+                Output::SendBatch { slot, route } => self.send_batch(slot, route, network),
                 Output::CloseBatch(slot) => self.close_batch(slot, network),
-                Output::Connect(slot) => self.connect(slot, network),
+                Output::Connect { slot, route } => self.connect(slot, route, network),
                 Output::Write(slot) => self.write(slot, network),
                 Output::CloseConnection(slot) => close(&mut self.connections, slot, network),
                 Output::AskEncrypted(request) => network.ask_encrypted(self.number, request),
@@ -183,10 +190,10 @@ impl SlowPath {
                 }
             }
         }
+        send_answers(&mut self.resolver, &mut self.outlets);
     }
 
-    fn send_batch(&mut self, slot: usize, network: &mut dyn Network) {
-        let Some(route) = self.resolver.upstreams().route_of_batch(slot) else { return };
+    fn send_batch(&mut self, slot: usize, route: Route, network: &mut dyn Network) {
         if route.port.is_some() {
             return self.send_over_port(slot, route, network);
         }
@@ -197,7 +204,7 @@ impl SlowPath {
         *place(&mut self.batches, slot) = Some(socket);
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
         let send = |query: &Query| network.send(socket, query.bytes()).map(drop);
-        let sent = self.resolver.upstreams().send_messages(slot, local, send);
+        let sent = self.resolver.send_messages(slot, local, send);
         if let Err(error) = sent {
             self.resolver.break_batch(slot, &error);
         }
@@ -247,8 +254,7 @@ impl SlowPath {
         }
     }
 
-    fn connect(&mut self, slot: usize, network: &mut dyn Network) {
-        let Some(route) = self.resolver.upstreams().route_of_connection(slot) else { return };
+    fn connect(&mut self, slot: usize, route: Route, network: &mut dyn Network) {
         let socket = self.socket(Transport::Tcp, route.to);
         match network.open(socket) {
             Ok(()) => *place(&mut self.connections, slot) = Some(socket),
@@ -260,12 +266,12 @@ impl SlowPath {
         let Some(socket) = self.connections.get(slot).copied().flatten() else { return };
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
         loop {
-            let outgoing = self.resolver.upstreams().outgoing(slot, local);
+            let outgoing = self.resolver.outgoing(slot, local);
             if outgoing.is_empty() {
                 return;
             }
             match network.send(socket, outgoing) {
-                Ok(sent) => self.resolver.upstreams().note_sent(slot, sent),
+                Ok(sent) => self.resolver.note_sent(slot, sent),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => return self.resolver.break_connection(slot, &error),
             }
@@ -279,7 +285,7 @@ impl SlowPath {
 
     /// Takes in what has arrived.
     pub(crate) fn hear(&mut self, arrival: Arrival, clock: &Clock, network: &mut dyn Network) {
-        self.resolver.set_time(time(clock));
+        self.begin(clock);
         let Arrival { socket, bytes, .. } = arrival;
         let has = |one: &Option<Socket>| one.is_some_and(|one| one.number == socket);
         if let Bytes::Encrypted(report) = bytes {
@@ -316,7 +322,7 @@ impl SlowPath {
 
     fn hear_connection(&mut self, slot: usize, bytes: Bytes, network: &mut dyn Network) {
         self.write(slot, network);
-        if !self.resolver.upstreams().has_connection(slot) {
+        if !self.resolver.has_connection(slot) {
             return;
         }
         match bytes {

@@ -3,6 +3,7 @@
 pub(crate) mod aliases;
 pub(crate) mod dns64;
 pub(crate) mod nxdomain_cut;
+pub(crate) mod outlets;
 pub(crate) mod responder;
 pub(crate) mod stale;
 pub(crate) mod store;

@@ -1,49 +1,21 @@
-//! The way back to the client. A miss becomes a packet again, encode answers it, and a ring takes its frame to a core
-//! that transmits.
+//! The way back to the client. A miss becomes a packet again, and encode answers it. Its frame waits at an outlet until the
+//! driver takes it to a core that transmits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use pmdns_nics::{Frame, FramePool};
+use pmdns_nics::FramePool;
 use pmdns_stages::cache::{Entry, Head};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
-use pmdns_stages::wire::layout::Layout;
-use pmdns_stages::{Answer, Context, Packet, Reason, Stage, Step, Tick};
+use pmdns_stages::{Answer, Context, Packet, Reason, Stage, Step};
 
+use super::outlets::{Answered, Outlets};
 use crate::counters::{Counters, count};
 use crate::origin::Origin;
 use crate::questions::pending::Waiter;
-
-/// An answer on its way to the core that transmits it.
-#[derive(Debug)]
-pub struct Answered {
-    /// The whole answer.
-    pub frame: Frame,
-    /// When its query came.
-    pub received: Tick,
-    /// Where its headers are and what was asked.
-    pub layout: Layout,
-    /// Where the answer came from.
-    pub origin: Origin,
-    /// Why it is as it is, if there is more to say.
-    pub why: Option<ExtendedError>,
-}
-
-impl Answered {
-    /// The answer that this packet has become.
-    pub fn new(packet: Packet, origin: Origin) -> Self {
-        let Packet { frame, received, layout, extended_error: why, .. } = packet;
-        Self { frame, received, layout, origin, why }
-    }
-}
-
-const _: () = assert!(size_of::<Answered>() <= 64, "an answer crosses cores in one cache line");
-
-/// Sends an answer to the core that transmits for this worker. If that ring is full, the answer is returned.
-pub type Deliver = Box<dyn FnMut(usize, Answered) -> Result<(), Answered>>;
 
 /// Answers clients. Every miss that is not shed earlier is counted here exactly once.
 pub(crate) struct Responder {
@@ -53,8 +25,8 @@ pub(crate) struct Responder {
     pub(crate) pool: FramePool,
     /// Gives them for clients over streams, whose port has this number.
     pub(crate) stream_pool: Option<(u8, FramePool)>,
-    /// Takes them to a core that transmits.
-    pub(crate) deliver: Deliver,
+    /// Where they wait until the driver takes them.
+    pub(crate) outlets: Outlets,
     /// Where answers are counted.
     pub(crate) counters: Arc<Counters>,
 }
@@ -62,14 +34,14 @@ pub(crate) struct Responder {
 /// The fate of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It is on its way.
+    /// It is on its way: its outlet has room for it.
     Sent,
     /// The cache entry was evicted before it was read.
     Evicted,
     /// The pool has no frame for it.
     NoFrame,
-    /// The ring to the transmitting core is full.
-    RingFull,
+    /// Its outlet is full.
+    OutletFull,
     /// It does not fit a frame.
     TooLong,
     /// Rules of the client's view drop it.
@@ -99,7 +71,7 @@ impl Responder {
             if waiter.miss.is_from_stream()
                 && let Some(packet) = self.packet(waiter.miss, Answer::None)
             {
-                self.tell_dropped(packet, waiter.worker);
+                self.tell_dropped(packet, waiter.outlet);
             }
             return count(&self.counters.silenced);
         }
@@ -108,7 +80,7 @@ impl Responder {
                 packet.extended_error = why_stale(&entry.head());
                 packet.set_scope(scope);
                 let step = self.encode.answer_with(&mut packet, entry, context);
-                self.hand_over(packet, step, origin, waiter.worker)
+                self.hand_over(packet, step, origin, waiter.outlet)
             }
             None => Fate::NoFrame,
         };
@@ -146,14 +118,14 @@ impl Responder {
             Some(Step::ANSWER) => self.encode.act(&mut packet, context),
             Some(dropped) => dropped,
         };
-        let fate = self.hand_over(packet, step, Origin::Rules, waiter.worker);
+        let fate = self.hand_over(packet, step, Origin::Rules, waiter.outlet);
         count(self.counter(fate, |counters| &counters.answered));
         true
     }
 
     fn answer_staged(
         &mut self,
-        Waiter { miss, worker }: Waiter<'_>,
+        Waiter { miss, outlet }: Waiter<'_>,
         answer: Answer,
         why: Option<ExtendedError>,
         origin: Origin,
@@ -162,7 +134,7 @@ impl Responder {
         let Some(mut packet) = self.packet(miss, answer) else { return Fate::NoFrame };
         packet.extended_error = why;
         let step = self.encode.answer_found(&mut packet, context);
-        self.hand_over(packet, step, origin, worker)
+        self.hand_over(packet, step, origin, outlet)
     }
 
     /// The packet of a miss, in a frame of the port that it leaves by.
@@ -171,17 +143,17 @@ impl Responder {
         miss.packet(stream_pool.map_or(&self.pool, |(_, pool)| pool), answer)
     }
 
-    fn hand_over(&mut self, packet: Packet, step: Step, origin: Origin, worker: usize) -> Fate {
+    fn hand_over(&mut self, packet: Packet, step: Step, origin: Origin, outlet: usize) -> Fate {
         match step {
-            Step::TRANSMIT => match (self.deliver)(worker, Answered::new(packet, origin)) {
-                Ok(()) => Fate::Sent,
-                // The ring is full, so the newest answer is dropped. The client asks again and hits the cache.
-                Err(_answered) => Fate::RingFull,
+            Step::TRANSMIT => match self.outlets.push(outlet, Answered::new(packet, origin)) {
+                true => Fate::Sent,
+                // The newest answer is dropped. The client asks again and hits the cache.
+                false => Fate::OutletFull,
             },
             Step::SLOW_PATH => Fate::Evicted,
             step => {
                 if packet.layout.is_stream() {
-                    self.tell_dropped(packet, worker);
+                    self.tell_dropped(packet, outlet);
                 }
                 let is_by_rule = step == Step::drop(Reason::Blocked);
                 if is_by_rule { Fate::Silenced } else { Fate::TooLong }
@@ -190,9 +162,8 @@ impl Responder {
     }
 
     /// Tells a stream client's connection that no answer follows. If that finds no room, it waits for its deadline.
-    fn tell_dropped(&mut self, packet: Packet, worker: usize) {
-        let _may_fail =
-            (self.deliver)(worker, Answered::new(packet.into_dropped_note(), Origin::Silence));
+    fn tell_dropped(&mut self, packet: Packet, outlet: usize) {
+        self.outlets.push(outlet, Answered::new(packet.into_dropped_note(), Origin::Silence));
     }
 
     /// The counter for an answer: the one that `sent` chooses, or the reason why it was not sent.
@@ -200,7 +171,7 @@ impl Responder {
         match fate {
             Fate::Sent => sent(&self.counters),
             Fate::NoFrame => &self.counters.shed_no_frame,
-            Fate::RingFull => &self.counters.shed_ring_full,
+            Fate::OutletFull => &self.counters.shed_ring_full,
             Fate::TooLong | Fate::Evicted => &self.counters.shed_too_long,
             Fate::Silenced => &self.counters.silenced,
         }

@@ -56,35 +56,35 @@ impl Limits {
     }
 }
 
-/// A client's query that waits, and the worker it came from.
+/// A client's query that waits, and the outlet that its answer leaves by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter<'m> {
     pub(crate) miss: &'m Miss,
-    pub(crate) worker: usize,
+    pub(crate) outlet: usize,
 }
 
 /// The same in memory of its own.
 #[derive(Debug)]
 pub(crate) struct Seated {
     miss: Miss,
-    worker: usize,
+    outlet: usize,
 }
 
 impl Waiter<'_> {
     pub(crate) fn to_seated(self) -> Seated {
-        Seated { miss: self.miss.clone(), worker: self.worker }
+        Seated { miss: self.miss.clone(), outlet: self.outlet }
     }
 }
 
 impl Seated {
     pub(crate) fn waiter(&self) -> Waiter<'_> {
-        Waiter { miss: &self.miss, worker: self.worker }
+        Waiter { miss: &self.miss, outlet: self.outlet }
     }
 
     /// Copies no more of the miss than there is.
     fn replace(&mut self, waiter: Waiter<'_>) {
         self.miss.clone_from(waiter.miss);
-        self.worker = waiter.worker;
+        self.outlet = waiter.outlet;
     }
 }
 

@@ -1,7 +1,5 @@
 //! Asking: carries out a question's plan, and tells the plan the results.
 
-use std::io;
-
 use super::Resolver;
 use crate::counters::count;
 use crate::questions::Timer;
@@ -10,9 +8,8 @@ use crate::questions::plan::{Attempt, Next, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::{Question, Rule};
 use crate::timers::MAX_DUE;
-use crate::upstreams::port_replies::Arrived;
 use crate::upstreams::replies::Reading;
-use crate::upstreams::{Failed, Replied, Upstreams, encrypted};
+use crate::upstreams::{Failed, Replied};
 
 use super::shedding::Reason;
 
@@ -117,7 +114,7 @@ impl Resolver {
     }
 
     /// Handles a reply. Its question has mostly ended then.
-    fn conclude(&mut self, replied: Replied, reply: &[u8]) {
+    pub(super) fn conclude(&mut self, replied: Replied, reply: &[u8]) {
         self.judge_reply(&replied, reply);
         self.questions.pending.recycle(replied.question);
     }
@@ -139,86 +136,5 @@ impl Resolver {
             return self.judge(*ticket, *attempt, answer, reply.to_vec());
         }
         self.answer_by_rules(*ticket, question, answer, reply);
-    }
-}
-
-/// The calls of the drivers. Slots are those of [`crate::Output`].
-impl Resolver {
-    /// The queries to send, for the driver for plain sockets.
-    pub fn upstreams(&mut self) -> &mut Upstreams {
-        &mut self.upstreams
-    }
-
-    /// Takes in a datagram that has come for a batch.
-    pub fn hear_batch(&mut self, slot: usize, datagram: &[u8]) {
-        if let Some(replied) = self.upstreams.hear_batch(slot, datagram) {
-            self.conclude(replied, datagram);
-        }
-        self.learn_failures();
-    }
-
-    /// Takes in an arrival over a port for a batch. Says whether it was the reply to a query.
-    pub fn hear_port(&mut self, slot: usize, arrived: Arrived<'_>) -> bool {
-        let replied = self.upstreams.hear_port(slot, arrived);
-        let is_reply = replied.is_some();
-        if let Some(replied) = replied
-            && let Arrived::Datagram { message, .. } = arrived
-        {
-            self.conclude(replied, message);
-        }
-        self.learn_failures();
-        is_reply
-    }
-
-    /// The way to an upstream is open again: if it rests, it is probed at once.
-    pub fn hurry(&mut self, upstream: usize) {
-        self.upstreams.peers.hurry(upstream);
-    }
-
-    /// No socket could be opened for a batch.
-    pub fn fail_batch(&mut self, slot: usize, error: &io::Error) {
-        self.upstreams.fail_batch(slot, error);
-        self.learn_failures();
-    }
-
-    /// No UDP port of ours was free for a batch.
-    pub fn shed_batch(&mut self, slot: usize) {
-        self.upstreams.shed_batch(slot);
-        self.learn_failures();
-    }
-
-    /// Ends a batch whose socket reported an error.
-    pub fn break_batch(&mut self, slot: usize, error: &io::Error) {
-        self.upstreams.break_batch(slot, error);
-        self.learn_failures();
-    }
-
-    /// Takes in what has come over a connection.
-    pub fn hear_connection(&mut self, slot: usize, bytes: &[u8]) {
-        self.upstreams.receive(slot, bytes);
-        while let Some((replied, reply)) = self.upstreams.next_tcp_reply(slot) {
-            self.conclude(replied, &reply);
-        }
-        self.learn_failures();
-    }
-
-    /// No socket could be opened for a connection.
-    pub fn fail_connection(&mut self, slot: usize, error: &io::Error) {
-        self.upstreams.fail_connection(slot, error);
-        self.learn_failures();
-    }
-
-    /// A connection has ended by itself.
-    pub fn break_connection(&mut self, slot: usize, error: &io::Error) {
-        self.upstreams.break_connection(slot, error);
-        self.learn_failures();
-    }
-
-    /// Takes in what came of a query to an encrypted upstream.
-    pub fn hear_encrypted(&mut self, report: encrypted::EncryptedReport) {
-        if let Some((replied, reply)) = self.upstreams.hear_encrypted(report) {
-            self.conclude(replied, &reply);
-        }
-        self.learn_failures();
     }
 }

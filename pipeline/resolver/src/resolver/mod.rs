@@ -1,7 +1,7 @@
 //! The resolver: the way of a miss, from its arrival to its answer. It connects the other modules, which know nothing
 //! of it.
 //!
-//! Misses come in by [`Resolver::take_in`]. `asking` carries out plans, and judges replies. `ending` gives the answers.
+//! Misses come in by [`Resolver::take_in`], and what upstreams send by `network`. `asking` carries out plans, and judges replies. `ending` gives the answers.
 //! `shedding` handles misses for which there is no room. `aliases`, `validating` and `upkeep` begin questions that no
 //! client waits for.
 
@@ -9,6 +9,7 @@ mod aliases;
 mod asking;
 mod dns64;
 mod ending;
+mod network;
 mod outlook;
 mod rejudging;
 mod shedding;
@@ -19,6 +20,7 @@ use std::cell::LazyCell;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec::Drain;
 
 use pmdns_config::Config;
 use pmdns_nics::FramePool;
@@ -31,7 +33,8 @@ use pmdns_validator::Trust;
 
 use crate::answers::Answers;
 use crate::answers::nxdomain_cut::Denial;
-use crate::answers::responder::{Deliver, Responder};
+use crate::answers::outlets::{Answered, Outlets};
+use crate::answers::responder::Responder;
 use crate::answers::stale::Stale;
 use crate::answers::store::Store;
 use crate::answers::subnets::Subnets;
@@ -103,8 +106,8 @@ pub struct Means<'t> {
     pub ticks: &'t dyn Fn(Duration) -> Tick,
     /// The source of ids, letter cases and the cookie secret.
     pub random: Random,
-    /// Passes answers to a core that transmits.
-    pub deliver: Deliver,
+    /// How many answers may wait at each outlet. Answers for different cores leave by different ones.
+    pub outlets: Vec<usize>,
     /// Sockets that may be open at once.
     pub max_sockets: usize,
     /// Queries that may be under way at once over each port, by family: IPv4, IPv6.
@@ -135,7 +138,7 @@ impl Resolver {
     /// A resolver with nothing under way. An error means that there are no random numbers.
     pub fn new(parts: Parts, means: Means<'_>) -> io::Result<Self> {
         let Parts { config, counters, .. } = parts;
-        let Means { time, ticks, mut random, deliver, .. } = means;
+        let Means { time, ticks, mut random, outlets, .. } = means;
         let (sockets, port_queries) = (means.max_sockets, means.max_port_queries);
         let limits = Limits { sockets, port_queries };
         let (shards, seed, now) = (config.slow_path_shards(), parts.cache.seed(), time.now);
@@ -167,7 +170,7 @@ impl Resolver {
                     encode,
                     pool,
                     stream_pool,
-                    deliver,
+                    outlets: Outlets::new(&outlets),
                     counters: Arc::clone(&counters),
                 },
                 cuts_at_nxdomain: config.cache.nxdomain_cut,
@@ -196,6 +199,17 @@ impl Resolver {
     pub fn next_output(&mut self) -> Option<Output> {
         let output = self.upstreams.next_output();
         output.or_else(|| self.validation.next_work().map(Output::Validate))
+    }
+
+    /// The answers that wait at an outlet. The driver takes them to the core that transmits them.
+    pub fn take_answers(&mut self, outlet: usize) -> Drain<'_, Answered> {
+        self.answers.responder.outlets.take(outlet)
+    }
+
+    /// From now on so many answers may wait at an outlet, and further ones are dropped. Returns how many were dropped since
+    /// the last call.
+    pub fn set_room(&mut self, outlet: usize, room: usize) -> usize {
+        self.answers.responder.outlets.set_room(outlet, room)
     }
 
     /// The time of this turn, since the process started.
@@ -231,10 +245,10 @@ impl Resolver {
         self.answers.store.prefetch(miss);
     }
 
-    /// Takes in a miss. The first miss of a question has it asked upstream.
-    pub fn take_in(&mut self, miss: &Miss, worker: usize) {
+    /// Takes in a miss, whose answer leaves by `outlet`. The first miss of a question has it asked upstream.
+    pub fn take_in(&mut self, miss: &Miss, outlet: usize) {
         count(&self.counters.misses);
-        let waiter = Waiter { miss, worker };
+        let waiter = Waiter { miss, outlet };
         match miss.judged() == self.answers.rules().generation() {
             true => self.take_in_judged(waiter),
             false => self.judge_and_take_in(waiter),
@@ -298,9 +312,9 @@ impl Resolver {
     }
 
     /// Refuses a miss, because the thread is about to end.
-    pub fn turn_away(&mut self, miss: &Miss, worker: usize) {
+    pub fn turn_away(&mut self, miss: &Miss, outlet: usize) {
         count(&self.counters.misses);
-        self.servfail(Waiter { miss, worker }, ExtendedError::NOT_READY);
+        self.servfail(Waiter { miss, outlet }, ExtendedError::NOT_READY);
     }
 
     /// Answers a miss by a local alias, if the rules in use now can do so without asking an upstream.

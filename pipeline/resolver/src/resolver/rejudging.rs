@@ -38,7 +38,7 @@ impl Resolver {
     /// Takes in a miss that other rules let pass.
     #[cold]
     pub(super) fn judge_and_take_in(&mut self, waiter: Waiter<'_>) {
-        let Waiter { miss, worker } = waiter;
+        let Waiter { miss, outlet } = waiter;
         let rules = self.answers.rules();
         let judged = rules.generation();
         let alias = match rules.verdict_on_miss(miss) {
@@ -55,7 +55,7 @@ impl Resolver {
         if alias.is_none() && miss.alias().is_none() {
             return self.take_in_judged(waiter);
         }
-        self.take_in_judged(Waiter { miss: &miss.judged_again(judged, alias), worker });
+        self.take_in_judged(Waiter { miss: &miss.judged_again(judged, alias), outlet });
     }
 }
 

@@ -55,7 +55,7 @@ pub use route::Route;
 use udp_batch::UdpQuery;
 
 /// The upstreams of one thread, and its queries to them.
-pub struct Upstreams {
+pub(crate) struct Upstreams {
     pub(crate) peers: Peers,
     network: Network,
     encrypted: Encrypted,

@@ -273,14 +273,14 @@ impl Network {
         !(departs || sends)
     }
 
-    /// Lets a batch of `prefix` leave.
-    pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, mut batch: UdpBatch) {
+    /// Begins a batch of `prefix`, and returns its slot.
+    pub(crate) fn begin_batch(&mut self, prefix: ClientPrefix, mut batch: UdpBatch) -> usize {
         batch.charged = Some(prefix);
         self.room(batch.upstream).take(prefix);
         let due = batch.due();
         let slot = self.batches.insert(batch);
         self.set_timer(Timer::Batch(slot), due);
-        self.outputs.push_back(Output::SendBatch(slot));
+        slot
     }
 
     /// Sets a batch's timer.
@@ -338,7 +338,6 @@ impl Network {
         self.set_timer(Timer::Connection(slot), due);
         self.connection_quota.take(prefix);
         self.connections_of.insert(slot, prefix);
-        self.outputs.push_back(Output::Connect(slot));
         slot
     }
 

@@ -76,7 +76,7 @@ impl Upstreams {
     }
 
     /// Counts what came over a port and no query takes.
-    pub fn note_unclaimed(&self) {
+    pub(crate) fn note_unclaimed(&self) {
         crate::counters::count(&self.counters.unclaimed);
     }
 

@@ -3,11 +3,12 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::{Replied, Route, Upstreams};
+use super::{Replied, Upstreams};
 use crate::counters::shared::count;
 use crate::output::Output;
 use crate::questions::pending::Pending;
 use crate::questions::plan::{Plan, TryFailure};
+use crate::questions::prefixes::ClientPrefix;
 use crate::upstreams::connection::{Connection, Next, TcpQuery};
 use crate::upstreams::network::NextTcpQuery;
 use crate::upstreams::query::Proof;
@@ -36,9 +37,8 @@ impl Upstreams {
                 return self.fail(ticket, attempt, TryFailure::Unreachable);
             }
         };
-        let slot = connection.unwrap_or_else(|| {
-            self.network.begin_connection(prefix, Connection::new(upstream, self.peers.now))
-        });
+        let begun = connection.or_else(|| self.connect(prefix, upstream));
+        let Some(slot) = begun else { return self.fail(ticket, attempt, TryFailure::Unreachable) };
         // TCP repeats lost segments itself, so the question is not asked again before the upstream counts as late.
         let patience = (self.peers.usual_patience(upstream), self.deadline);
         self.network.connections[slot].ask(query, id, self.peers.now, patience);
@@ -47,8 +47,21 @@ impl Upstreams {
         count(&self.peers.counters(upstream).tcp);
     }
 
+    /// Begins a connection of `prefix` to an upstream that is not encrypted, and returns its slot.
+    fn connect(&mut self, prefix: ClientPrefix, upstream: usize) -> Option<usize> {
+        let route = self.peers.route(upstream)?;
+        let connection = Connection::new(upstream, self.peers.now);
+        let slot = self.network.begin_connection(prefix, connection);
+        self.network.outputs.push_back(Output::Connect { slot, route });
+        Some(slot)
+    }
+
     /// The bytes to send over a connection. `local` gives the local address of its socket.
-    pub fn outgoing(&mut self, slot: usize, local: impl FnOnce() -> Option<IpAddr>) -> &[u8] {
+    pub(crate) fn outgoing(
+        &mut self,
+        slot: usize,
+        local: impl FnOnce() -> Option<IpAddr>,
+    ) -> &[u8] {
         let Some(connection) = self.network.connections.get(slot) else { return &[] };
         if connection.has_unwritten() {
             let cookie = self.peers.cookie_for(connection.upstream, local);
@@ -58,20 +71,15 @@ impl Upstreams {
     }
 
     /// `len` of these bytes have been sent.
-    pub fn note_sent(&mut self, slot: usize, len: usize) {
+    pub(crate) fn note_sent(&mut self, slot: usize, len: usize) {
         if let Some(connection) = self.network.connections.get_mut(slot) {
             connection.note_sent(len);
         }
     }
 
     /// Whether there is a connection in this slot.
-    pub fn has_connection(&self, slot: usize) -> bool {
+    pub(crate) fn has_connection(&self, slot: usize) -> bool {
         self.network.connections.contains(slot)
-    }
-
-    /// Where the connection in a slot goes to, and from where if the operator says so.
-    pub fn route_of_connection(&self, slot: usize) -> Option<Route> {
-        self.peers.route(self.network.connections.get(slot)?.upstream)
     }
 
     /// Takes in what has come over a connection.

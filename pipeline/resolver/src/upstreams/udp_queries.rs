@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Replied, Route, Upstreams};
+use super::{Replied, Upstreams};
 use crate::counters::counts_rarely;
 use crate::counters::shared::{add, count};
+use crate::output::Output;
 use crate::questions::pending::{Pending, Ticket};
 use crate::questions::plan::{Attempt, Plan, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
@@ -83,17 +84,24 @@ impl Upstreams {
         mut queries: Vec<UdpQuery>,
         (usual, patience): (Duration, Duration),
     ) {
-        if let Err(error) = self.disguise(upstream, &mut queries) {
-            self.note_socket_error(&error);
+        let route = match self.disguise(upstream, &mut queries) {
+            Ok(()) => self.peers.route(upstream),
+            Err(error) => {
+                self.note_socket_error(&error);
+                None
+            }
+        };
+        let Some(route) = route else {
             for UdpQuery { ticket, attempt, .. } in queries {
                 self.fail(ticket, attempt, TryFailure::Unreachable);
             }
             return;
-        }
+        };
         let times = [self.peers.now, self.peers.now + usual, self.peers.now + patience];
         let batch = UdpBatch::new(upstream, times, queries);
         add(&self.peers.counters(upstream).queries, batch.left().len() as u64);
-        self.network.begin_batch(prefix, batch);
+        let slot = self.network.begin_batch(prefix, batch);
+        self.network.outputs.push_back(Output::SendBatch { slot, route });
     }
 
     /// Gives queries what a forger has to guess: ids, no two of them the same, and letter cases.
@@ -109,18 +117,13 @@ impl Upstreams {
         Ok(())
     }
 
-    /// Where a batch goes to, and from where if the operator says so.
-    pub fn route_of_batch(&self, slot: usize) -> Option<Route> {
-        self.peers.route(self.network.batches.get(slot)?.upstream)
-    }
-
     /// Whether there is a batch in this slot.
-    pub fn has_batch(&self, slot: usize) -> bool {
+    pub(crate) fn has_batch(&self, slot: usize) -> bool {
         self.network.batches.contains(slot)
     }
 
     /// Passes each message of a batch to `send`, until one fails. `local` gives the local address of its socket.
-    pub fn send_messages<E>(
+    pub(crate) fn send_messages<E>(
         &mut self,
         slot: usize,
         local: impl FnOnce() -> Option<IpAddr>,

@@ -131,8 +131,7 @@ impl PortDriver {
             }
             Ok(())
         };
-        let Ok::<_, Infallible>(()) =
-            resolver.upstreams().send_messages(slot, || Some(from.ip()), send);
+        let Ok::<_, Infallible>(()) = resolver.send_messages(slot, || Some(from.ip()), send);
     }
 
     /// Hands over the queries that wait to leave together.
@@ -203,7 +202,7 @@ impl PortDriver {
         let Some(Sent { hop, .. }) =
             sent.filter(|sent| sent.from == (reply.source, reply.udp_port))
         else {
-            return resolver.upstreams().note_unclaimed();
+            return resolver.note_unclaimed();
         };
         let Reply { upstream, message, .. } = reply;
         let undelivered =

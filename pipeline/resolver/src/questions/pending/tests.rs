@@ -27,16 +27,16 @@ fn query_of(name: u8, client: u8) -> Query {
     query
 }
 
-/// Asks question `name` from client `client` at `now`; the worker's number tells waiters apart.
-fn ask(table: &mut Pending<()>, name: u8, client: u8, now: Tick, worker: usize) -> Admission {
-    admit(table, &query_of(name, client), now, worker)
+/// Asks question `name` from client `client` at `now`; the outlet's number tells waiters apart.
+fn ask(table: &mut Pending<()>, name: u8, client: u8, now: Tick, outlet: usize) -> Admission {
+    admit(table, &query_of(name, client), now, outlet)
 }
 
-fn admit(table: &mut Pending<()>, query: &Query, now: Tick, worker: usize) -> Admission {
+fn admit(table: &mut Pending<()>, query: &Query, now: Tick, outlet: usize) -> Admission {
     let mut miss = tests::miss(query);
     miss.received = now;
     let client = lengths().client(&miss);
-    table.admit(&tests::question(query), Waiter { miss: &miss, worker }, client, PATIENCE, |_| ())
+    table.admit(&tests::question(query), Waiter { miss: &miss, outlet }, client, PATIENCE, |_| ())
 }
 
 /// The same, and makes room first. Says who left for it.
@@ -45,17 +45,17 @@ fn push_in(
     name: u8,
     client: u8,
     now: Tick,
-    worker: usize,
+    outlet: usize,
 ) -> (Admission, Vec<usize>) {
     let query = query_of(name, client);
     let (asker, mut gone) = (lengths().client(&tests::miss(&query)), Vec::new());
     for _ in 0..2 {
         match table.displace(&tests::question(&query), asker) {
             Ok(Some(Displaced::Question(ticket))) => {
-                table.settle(ticket, |waiter, _| gone.push(waiter.worker));
+                table.settle(ticket, |waiter, _| gone.push(waiter.outlet));
             }
             Ok(Some(Displaced::Waiter(left))) => {
-                gone.push(left.waiter.waiter().worker);
+                gone.push(left.waiter.waiter().outlet);
                 if left.was_last {
                     table.settle(left.ticket, |_, _| panic!("nobody is left"));
                 }
@@ -63,7 +63,7 @@ fn push_in(
             Ok(None) | Err(_) => break,
         }
     }
-    (ask(table, name, client, now, worker), gone)
+    (ask(table, name, client, now, outlet), gone)
 }
 
 /// The ticket of question `name`, if it is under way.
@@ -75,7 +75,7 @@ fn ticket(table: &Pending<()>, name: u8) -> Option<Ticket> {
 fn settled(table: &mut Pending<()>, name: u8) -> Vec<usize> {
     let mut left = Vec::new();
     if let Some(ticket) = ticket(table, name) {
-        table.settle(ticket, |waiter, _| left.push(waiter.worker));
+        table.settle(ticket, |waiter, _| left.push(waiter.outlet));
         assert_eq!(table.settle(ticket, |_, _| panic!("it has ended")), None);
         assert_eq!(table.find(ticket), None);
     }
@@ -83,7 +83,7 @@ fn settled(table: &mut Pending<()>, name: u8) -> Vec<usize> {
 }
 
 fn expired(table: &mut Pending<()>, now: Tick) -> Vec<usize> {
-    std::iter::from_fn(|| table.expire(now)).map(|expired| expired.waiter.worker).collect()
+    std::iter::from_fn(|| table.expire(now)).map(|expired| expired.waiter.outlet).collect()
 }
 
 fn assert_empty(table: &Pending<()>) {
@@ -113,11 +113,11 @@ fn every_waiter_has_its_own_deadline() {
     ask(&mut table, 0, 1, 50, 1);
     assert!(expired(&mut table, 99).is_empty());
     let left = table.expire(100).unwrap();
-    assert_eq!((left.waiter.waiter().worker, left.ticket, left.was_last), (0, first, false));
+    assert_eq!((left.waiter.waiter().outlet, left.ticket, left.was_last), (0, first, false));
     assert_eq!(ask(&mut table, 0, 2, 120, 2), Admission::Waits, "the question is under way");
     assert!(!table.expire(1000).unwrap().was_last);
     let left = table.expire(1000).unwrap();
-    assert_eq!((left.waiter.waiter().worker, left.ticket, left.was_last), (2, first, true));
+    assert_eq!((left.waiter.waiter().outlet, left.ticket, left.was_last), (2, first, true));
     assert!(table.expire(1000).is_none());
     assert!(table.is_unattended(first), "it is under way until it is settled");
     assert!(settled(&mut table, 0).is_empty());
@@ -140,8 +140,8 @@ fn a_ticket_names_one_question_only() {
 #[test]
 fn every_limit_sheds() {
     let mut table = small();
-    for worker in 0..4 {
-        ask(&mut table, 0, 0, 0, worker);
+    for outlet in 0..4 {
+        ask(&mut table, 0, 0, 0, outlet);
     }
     assert_eq!(ask(&mut table, 0, 0, 0, 9), Admission::Shed(Limit::WaitingPerClient));
     ask(&mut table, 1, 1, 0, 10);
@@ -151,7 +151,7 @@ fn every_limit_sheds() {
     ask(&mut table, 2, 1, 0, 14);
     assert_eq!(ask(&mut table, 2, 2, 0, 15), Admission::Shed(Limit::Waiting));
     let mut left = Vec::new();
-    assert_eq!(table.drain(|waiter| left.push(waiter.worker)), 3);
+    assert_eq!(table.drain(|waiter| left.push(waiter.outlet)), 3);
     left.sort_unstable();
     assert_eq!(left, [0, 1, 2, 3, 10, 11, 13, 14]);
     assert_empty(&table);
@@ -194,8 +194,8 @@ fn audit_05_when_the_table_is_full_the_heaviest_prefix_makes_room() {
 #[test]
 fn audit_05_when_the_seats_are_full_the_heaviest_prefix_makes_room() {
     let mut table = Pending::new(limits(9, 4, 4));
-    for worker in 0..3 {
-        ask(&mut table, 0, 1, 0, worker);
+    for outlet in 0..3 {
+        ask(&mut table, 0, 1, 0, outlet);
     }
     ask(&mut table, 1, 2, 0, 20);
     assert_eq!(push_in(&mut table, 1, 1, 0, 3), (Admission::Shed(Limit::Waiting), vec![]));
@@ -248,7 +248,7 @@ fn clients_of_the_same_prefix_or_address_leave_places_to_health_checks() {
     };
     let (miss, question) = probe(3);
     let client = lengths().client(&miss);
-    let waiter = Waiter { miss: &miss, worker: 9 };
+    let waiter = Waiter { miss: &miss, outlet: 9 };
     let Ok(Some(Displaced::Question(ticket))) = table.displace(&question, client) else {
         panic!("one of the flood's questions goes")
     };
@@ -371,10 +371,10 @@ proptest! {
                 Event::Pass { ticks } => now += ticks,
                 Event::Expire { limit } => {
                     let expired = std::iter::from_fn(|| table.expire(now)).take(limit);
-                    left.extend(expired.map(|expired| expired.waiter.worker));
+                    left.extend(expired.map(|expired| expired.waiter.outlet));
                 }
                 Event::Drain => {
-                    table.drain(|waiter| left.push(waiter.worker));
+                    table.drain(|waiter| left.push(waiter.outlet));
                     assert_empty(&table);
                 }
             }
