@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_config::narrow::{to_u8, to_u16, to_usize};
-use pmdns_engine::engine::{Engine, EngineError, Gauges};
+use pmdns_engine::engine::{Engine, EngineError, EngineParts, Gauges};
 use pmdns_engine::topology::{Topology, TopologyError};
 use pmdns_nics::pcap::{Capture, PcapError, Writer};
 use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
@@ -83,7 +83,14 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
     let topology = Topology::plan(config, &facts, &cores)?;
     let pool = FramePool::Heap(HeapPool::new(topology.frames));
     let clients = OpenClients::read(config)?;
-    let mut engine = Engine::build(config, topology.clone(), &facts, near, pool, None)?;
+    let mut engine = Engine::build(EngineParts {
+        config,
+        topology: topology.clone(),
+        facts: &facts,
+        queues: near,
+        pool,
+        streams: None,
+    })?;
     let clients = clients.zip(engine.clients.take());
     let start = |(open, table): (OpenClients, _)| open.without_journal().start(table, None);
     let _clients = clients.map(start).transpose()?;

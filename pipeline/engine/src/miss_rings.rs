@@ -23,13 +23,15 @@ pub(crate) struct MissRings {
 }
 
 impl MissRings {
-    /// These rings, shared by client prefix.
-    pub(crate) fn new(rings: Vec<RingSender<Miss>>, prefixes: ClientPrefixes) -> Self {
-        let shared = |ring: RingSender<Miss>| {
-            let shares = RingShares::new(ring.capacity());
-            (ring, shares)
-        };
-        Self { rings: rings.into_iter().map(shared).collect(), prefixes, refusals: Refusals::new() }
+    /// No rings yet, to be shared by client prefix.
+    pub(crate) fn new(prefixes: ClientPrefixes) -> Self {
+        Self { rings: Vec::new(), prefixes, refusals: Refusals::new() }
+    }
+
+    /// Adds the ring to the next thread.
+    pub(crate) fn push(&mut self, ring: RingSender<Miss>) {
+        let shares = RingShares::new(ring.capacity());
+        self.rings.push((ring, shares));
     }
 
     /// Drops the senders, so that the slow path sees the end of the rings.

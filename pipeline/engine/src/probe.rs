@@ -14,6 +14,8 @@ use pmdns_stages::wire::dns::{CLASS_IN, rtype};
 
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::topology::Topology;
+use crate::transmitter::Transmitter;
+use crate::worker::WorkerEnds;
 
 /// The name of the port in reports.
 pub const PORT_NAME: &str = "probe";
@@ -30,15 +32,6 @@ const IPV6_LEN: usize = 40;
 const UDP_TO: usize = 2;
 const ID: usize = 8;
 const RCODE: usize = ID + 3;
-
-/// The ends of the port that a worker holds.
-#[derive(Default)]
-pub(crate) struct ProbeEnds {
-    /// Where probes come from, if it polls ports.
-    pub(crate) probes: Option<RingReceiver<Frame>>,
-    /// Where answers go to, if it sends.
-    pub(crate) exit: Option<Box<dyn TxQueue>>,
-}
 
 /// The main thread's ends.
 pub struct Prober {
@@ -61,25 +54,24 @@ pub struct ProbeAnswer {
     pub rcode: u8,
 }
 
-/// Makes the port, which gets the number behind all others.
-pub(crate) fn lay(topology: &Topology, pool: &FramePool) -> (Prober, Vec<ProbeEnds>) {
-    let mut ends: Vec<ProbeEnds> = topology.workers.iter().map(|_| ProbeEnds::default()).collect();
+/// Makes the port, which gets the number behind all others. The workers hold the other ends.
+pub(crate) fn lay(topology: &Topology, pool: &FramePool, workers: &mut [WorkerEnds]) -> Prober {
     let (mut entrances, mut exits) = (Vec::new(), Vec::new());
     let pollers = topology.workers.iter().filter(|worker| worker.rx_queue.is_some()).count();
-    for (index, plan) in topology.workers.iter().enumerate() {
+    for (index, (plan, worker)) in topology.workers.iter().zip(workers).enumerate() {
         if plan.rx_queue.is_some() {
             let (sender, receiver) = ring(SLOTS);
             entrances.push((index, sender));
-            ends[index].probes = Some(receiver);
+            worker.probes = Some(receiver);
         }
         if plan.tx_queue.is_some() {
             let (sender, receiver) = ring(SLOTS * pollers);
             exits.push(receiver);
-            ends[index].exit = Some(Box::new(Exit(sender)));
+            worker.transmitters.push(Transmitter::new(Box::new(Exit(sender))));
         }
     }
     let number = to_u8(topology.ports.len());
-    (Prober { entrances, exits, pool: pool.clone(), port: Port::probes(), number }, ends)
+    Prober { entrances, exits, pool: pool.clone(), port: Port::probes(), number }
 }
 
 impl Prober {

@@ -18,11 +18,16 @@ pub(crate) struct ReplyRings {
     advertisements: u32,
 }
 
+impl Default for ReplyRings {
+    fn default() -> Self {
+        Self { rings: Vec::new(), advertisements: MAX_ADVERTISEMENTS }
+    }
+}
+
 impl ReplyRings {
-    /// These rings.
-    pub(crate) fn new(rings: Vec<RingSender<Packet>>) -> Self {
-        let rings = rings.into_iter().map(|ring| (ring, Batch::new())).collect();
-        Self { rings, advertisements: MAX_ADVERTISEMENTS }
+    /// Adds the ring to the next thread.
+    pub(crate) fn push(&mut self, ring: RingSender<Packet>) {
+        self.rings.push((ring, Batch::new()));
     }
 
     /// Lets next hops speak again.
@@ -74,8 +79,14 @@ mod tests {
 
     /// Rings to so many threads, of so many slots each.
     fn rings(threads: usize, slots: usize) -> (ReplyRings, Vec<RingReceiver<Packet>>) {
-        let (senders, receivers) = (0..threads).map(|_| ring(slots)).unzip();
-        (ReplyRings::new(senders), receivers)
+        let mut rings = ReplyRings::default();
+        let ends = (0..threads).map(|_| {
+            let (sender, receiver) = ring(slots);
+            rings.push(sender);
+            receiver
+        });
+        let receivers = ends.collect();
+        (rings, receivers)
     }
 
     fn packet(key: u64) -> Packet {

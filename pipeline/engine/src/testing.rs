@@ -18,7 +18,7 @@ use pmdns_streams::driver::{self, ThreadEnds};
 #[cfg(debug_assertions)]
 use crate::clock::SteppedTime;
 use crate::clock::{Clock, FIRST_SECOND};
-use crate::engine::{Engine, EngineStreams, Gauges, random_seed};
+use crate::engine::{Engine, EngineParts, EngineStreams, Gauges, random_seed};
 use crate::exceptions::TapThread;
 use crate::line::{StageParts, Stages};
 use crate::observe::ObserverLender;
@@ -174,17 +174,15 @@ impl Rig {
             ends = port.threads;
             streams = Some(EngineStreams { pool: port.pool, idle_time: IdleTime::default() });
         }
-        let parts = (clock, seed);
-        let engine = Engine::build_from(
-            parts,
+        let parts = EngineParts {
             config,
-            topology.clone(),
-            &facts,
+            topology: topology.clone(),
+            facts: &facts,
             queues,
-            pool.clone(),
+            pool: pool.clone(),
             streams,
-        )
-        .expect("the engine can be built");
+        };
+        let engine = Engine::build_from(clock, seed, parts).expect("the engine can be built");
         let Engine {
             workers,
             slow_path,

@@ -9,77 +9,77 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
-use pmdns_nics::{Burst, Frame, FramePool, MAX_BURST, Sleeper, release};
+use pmdns_nics::{Burst, FramePool, MAX_BURST, Sleeper, release};
 use pmdns_resolver::Origin;
-use pmdns_stages::cache::{Cache, Hit};
-use pmdns_stages::zone_limits::ZoneLimits;
-use pmdns_stages::{Batch, Context, Packet, Step, Tick};
+use pmdns_stages::cache::Cache;
+use pmdns_stages::{Batch, Context, Step, Tick};
 
 use crate::answers::Answers;
 use crate::clock::Clock;
-use crate::counters::{Counters, Ends, Flow, Published, Tally};
-use crate::exceptions::KernelOutlets;
+use crate::counters::{Counters, Ends, Published, Tally};
 use crate::inlet::Inlet;
 use crate::latency::{Class, Latency};
 use crate::line::Line;
-use crate::miss_rings::MissRings;
 use crate::observe::{Observers, Sent};
 use crate::ports::AllPortNews;
-use crate::reply_rings::ReplyRings;
-use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{LineRules, RulesInbox};
 use crate::shard::shard_of;
 use crate::slowpath::Answered;
 use crate::station::Lap;
 use crate::threads;
 use crate::transmitter::{self, Transmitter};
+use crate::zone_limits::LimitsInbox;
 
-mod parts;
+mod ends;
 mod upkeep;
 
-pub use self::parts::WorkerParts;
+pub(crate) use self::ends::{Outlet, WorkerEnds};
 
 /// How often a worker publishes its counters and looks for new rules.
 const HOUSEKEEPING: Duration = Duration::from_millis(10);
 
 /// Everything one data core owns.
 pub struct Worker {
-    inlets: Vec<Inlet>,
+    /// The stretch of the line it runs.
     line: Line,
     batch: Batch,
-    limit: usize,
-    transmitters: Vec<Transmitter>,
-    rings_out: Vec<Outlet>,
-    misses: MissRings,
-    hits: Vec<RingSender<Hit>>,
-    answers: Vec<RingReceiver<Answered>>,
-    queries: Vec<RingReceiver<Frame>>,
-    replies: ReplyRings,
-    to_kernel: KernelOutlets,
-    from_kernel: Vec<RingReceiver<Frame>>,
-    probes: Option<RingReceiver<Frame>>,
-    cache: Arc<Cache>,
-    rules: RulesInbox<LineRules>,
-    zone_limits: RulesInbox<Arc<ZoneLimits>>,
-    observers: Observers,
-    news: AllPortNews,
-    /// Link changes announced so far, by port; `None`: another core announces.
-    announced: Option<Vec<u32>>,
-    pool: FramePool,
-    clock: Clock,
+    ends: WorkerEnds,
+    lent: Lent,
+    means: WorkerMeans,
+    /// Link changes announced so far, by port.
+    announced: Vec<u32>,
     tally: Tally,
-    ends: Ends,
+    handled: Ends,
     latency: Latency,
     sent: Answers,
-    published: Arc<Published>,
     next_housekeeping: Tick,
 }
 
-/// A ring to another worker, and the packets to be sent this turn.
-struct Outlet {
-    ring: RingSender<Packet>,
-    staged: Batch,
-    flow: Flow,
+/// Where a worker finds what it is lent.
+pub(crate) struct Lent {
+    pub(crate) rules: RulesInbox<LineRules>,
+    /// Other limits of zones.
+    pub(crate) zone_limits: LimitsInbox,
+    /// Those that see packets leave stations.
+    pub(crate) observers: Observers,
+}
+
+/// What a worker works with and does not own alone.
+pub(crate) struct WorkerMeans {
+    /// Frames it takes at a time.
+    pub(crate) limit: usize,
+    /// The cache, which knows the shard of each key.
+    pub(crate) cache: Arc<Cache>,
+    /// The news of the ports.
+    pub(crate) news: AllPortNews,
+    /// Whether it announces addresses when a link comes up.
+    pub(crate) announces: bool,
+    /// Where frames for announcements come from.
+    pub(crate) pool: FramePool,
+    /// The clock.
+    pub(crate) clock: Clock,
+    /// Where the counters are published.
+    pub(crate) published: Arc<Published>,
 }
 
 /// The result of a turn.
@@ -93,40 +93,18 @@ pub enum Turn {
 
 impl Worker {
     /// A worker that has not turned yet.
-    pub fn new(parts: WorkerParts) -> Self {
-        let flow = Flow::default();
-        let ports = parts.receivers.into_iter().map(Inlet::port);
-        let rings = parts.rings_in.into_iter().map(Inlet::ring);
-        let transmitters = parts.transmitters.into_iter();
-        let outlets = parts.rings_out.into_iter();
+    pub(crate) fn new(line: Line, ends: WorkerEnds, lent: Lent, means: WorkerMeans) -> Self {
         Self {
-            inlets: ports.chain(rings).collect(),
-            line: parts.line,
+            line,
             batch: Batch::new(),
-            limit: parts.batch,
-            transmitters: transmitters.map(Transmitter::new).collect(),
-            rings_out: outlets.map(|ring| Outlet { ring, staged: Batch::new(), flow }).collect(),
-            misses: MissRings::new(parts.misses, parts.prefixes),
-            hits: parts.hits,
-            answers: parts.answers,
-            queries: parts.queries,
-            replies: ReplyRings::new(parts.replies),
-            to_kernel: parts.to_kernel,
-            from_kernel: parts.from_kernel,
-            probes: parts.probes,
-            cache: parts.cache,
-            rules: parts.rules,
-            zone_limits: parts.zone_limits,
-            observers: parts.observers,
-            announced: parts.announces.then(|| vec![0; parts.news.len()]),
-            news: parts.news,
-            pool: parts.pool,
-            clock: parts.clock,
+            ends,
+            lent,
+            announced: vec![0; means.news.len()],
+            means,
             tally: Tally::default(),
-            ends: Ends::default(),
+            handled: Ends::default(),
             latency: Latency::default(),
             sent: Answers::default(),
-            published: parts.published,
             next_housekeeping: 0,
         }
     }
@@ -134,7 +112,7 @@ impl Worker {
     /// What its RX queues wake. `None`: it polls something else too, or a driver has no interrupts.
     pub(crate) fn sleeper(&mut self, idle: Idle) -> Option<Arc<Sleeper>> {
         let sleeper = Arc::new(Sleeper::new().ok().filter(|_| idle == Idle::Adaptive)?);
-        let is_woken = self.inlets.iter_mut().all(|inlet| inlet.wake(&sleeper));
+        let is_woken = self.ends.inlets.iter_mut().all(|inlet| inlet.wake(&sleeper));
         is_woken.then_some(sleeper)
     }
 
@@ -144,72 +122,53 @@ impl Worker {
             threads::nap(most);
             return Turn::Idle;
         };
-        self.inlets.iter_mut().for_each(Inlet::arm);
+        self.ends.inlets.iter_mut().for_each(Inlet::arm);
         // What came before the queues were armed wakes nobody.
         let turn = self.turn();
         if turn == Turn::Idle {
             sleeper.sleep(most);
         }
-        self.inlets.iter_mut().for_each(Inlet::disarm);
+        self.ends.inlets.iter_mut().for_each(Inlet::disarm);
         turn
     }
 
     /// Stops taking frames from ports, because the worker is to end.
     pub fn close_ports(&mut self) {
-        self.inlets.iter_mut().for_each(Inlet::close_port);
+        self.ends.inlets.iter_mut().for_each(Inlet::close_port);
     }
 
     /// Whether everything under way has left this core, which no longer polls ports. The rings run dry in the order of
     /// the line: the cores before this one end first.
     pub fn has_ended(&mut self) -> bool {
-        if !self.inlets.iter().all(Inlet::has_ended) {
+        if !self.ends.have_ended() {
             return false;
         }
-        // The slow path ends when no core can send it a miss any more. Then its rings of answers end.
-        self.misses.clear();
-        self.replies.clear();
-        self.to_kernel.clear();
-        let mut frames = self.queries.iter().chain(&self.from_kernel);
-        let is_over =
-            self.answers.iter().all(RingReceiver::has_ended) && frames.all(RingReceiver::has_ended);
-        if !is_over {
-            return false;
-        }
-        self.tally.published_ticks = self.clock.now();
+        self.tally.published_ticks = self.means.clock.now();
         self.publish();
-        self.rings_out.clear();
+        self.ends.outlets.clear();
         true
     }
 
     fn publish(&self) {
-        let flows = self.flows();
         let answered = (&self.latency, &self.sent);
-        self.published.publish(&self.tally, &self.ends, &self.line, flows, answered);
-        self.answers.iter().for_each(RingReceiver::publish);
-        self.queries.iter().chain(&self.from_kernel).for_each(RingReceiver::publish);
-        self.inlets.iter().for_each(Inlet::publish);
-    }
-
-    /// The traffic over the links, in the order of [`Topology::links`](crate::topology::Topology::links).
-    fn flows(&self) -> impl Iterator<Item = Flow> {
-        let inlets = self.inlets.iter().map(Inlet::flow);
-        let ports = self.transmitters.iter().map(|transmitter| transmitter.flow());
-        inlets.chain(ports).chain(self.rings_out.iter().map(|outlet| outlet.flow))
+        let (handled, flows) = (&self.handled, self.ends.flows());
+        self.means.published.publish(&self.tally, handled, &self.line, flows, answered);
+        self.ends.publish();
     }
 
     /// One pass of the poll loop.
     pub fn turn(&mut self) -> Turn {
-        let start = self.clock.now();
+        let start = self.means.clock.now();
         let mut found = 0;
-        for index in 0..self.inlets.len() {
-            let now = if index == 0 { start } else { self.clock.now() };
-            found += self.inlets[index].take(&mut self.batch, self.limit, now);
+        for index in 0..self.ends.inlets.len() {
+            let now = if index == 0 { start } else { self.means.clock.now() };
+            found += self.ends.inlets[index].take(&mut self.batch, self.means.limit, now);
             if self.batch.is_empty() {
                 continue;
             }
-            let mut lap = Lap::start(self.clock, now);
-            self.ends.receive.count(lap.split());
-            let context = self.clock.context(now);
+            let mut lap = Lap::start(self.means.clock, now);
+            self.handled.receive.count(lap.split());
+            let context = self.means.clock.context(now);
             self.process(&context, &mut lap);
             if self.hand_misses_on(&context) {
                 self.process(&context, &mut lap);
@@ -220,26 +179,27 @@ impl Worker {
         }
         found += self.take_answers() + self.take_frames();
         let end = self.transmit();
-        let refused = self.transmitters.iter().map(|transmitter| transmitter.flow().refused).sum();
+        let refused =
+            self.ends.transmitters.iter().map(|transmitter| transmitter.flow().refused).sum();
         self.latency.settle(end, refused);
         if end >= self.next_housekeeping {
-            self.next_housekeeping = end + self.clock.ticks_of(HOUSEKEEPING);
-            if let Some(mut rules) = self.rules.take() {
+            self.next_housekeeping = end + self.means.clock.ticks_of(HOUSEKEEPING);
+            if let Some(mut rules) = self.lent.rules.take() {
                 match rules.names {
                     Some(_) => self.line.swap_rules(&mut rules),
                     None => self.drain_rings(),
                 }
-                self.rules.give_back(rules);
+                self.lent.rules.give_back(rules);
             }
-            self.zone_limits.look(|limits| self.line.swap_zone_limits(limits));
-            self.observers.look();
+            self.lent.zone_limits.look(|limits| self.line.swap_zone_limits(limits));
+            self.lent.observers.look();
             self.hand_hits_on();
-            self.replies.renew();
+            self.ends.replies.renew();
             self.look_at_ports(end);
             self.take_probes();
             self.tally.published_ticks = end;
             self.publish();
-            self.tally.housekeeping_ticks += self.clock.now().saturating_sub(end);
+            self.tally.housekeeping_ticks += self.means.clock.now().saturating_sub(end);
         }
         if found > 0 {
             self.tally.busy_turns += 1;
@@ -255,26 +215,24 @@ impl Worker {
     /// Takes the batch down this core's stretch of the line.
     #[inline]
     fn process(&mut self, context: &Context, lap: &mut Lap) {
-        if self.observers.watch_no_stations() {
+        if self.lent.observers.watch_no_stations() {
             self.line.process(&mut self.batch, context, lap);
         } else {
-            self.line.process_observed(&mut self.batch, context, lap, &mut self.observers);
+            self.line.process_observed(&mut self.batch, context, lap, &mut self.lent.observers);
         }
     }
 
     /// Sends the batch's misses to the slow path. Returns whether some of their packets are answered here instead.
     #[inline]
     fn hand_misses_on(&mut self, context: &Context) -> bool {
-        let Self { misses, batch, cache, line, tally, .. } = self;
-        misses.hand_on(batch, cache, || line.generation(), context, tally)
+        let Self { ends, batch, means, line, tally, .. } = self;
+        ends.misses.hand_on(batch, &means.cache, || line.generation(), context, tally)
     }
 
     /// Works until everything has left that waits in its rings now. It may have been judged by rules that are no longer in use.
     #[cold]
     fn drain_rings(&mut self) {
-        let answers = self.answers.iter().map(RingReceiver::len);
-        let waiting = answers.chain(self.inlets.iter().map(Inlet::waiting)).max().unwrap_or(0);
-        for _ in 0..waiting.div_ceil(self.limit) {
+        for _ in 0..self.ends.waiting().div_ceil(self.means.limit) {
             self.turn();
         }
     }
@@ -283,14 +241,14 @@ impl Worker {
     #[inline]
     fn take_answers(&mut self) -> usize {
         let mut found = 0;
-        for ring in &mut self.answers {
+        for ring in &mut self.ends.answers {
             let mut answers: ArrayVec<Answered, MAX_BURST> = ArrayVec::new();
-            found += ring.pop_batch(&mut answers, self.limit);
-            if !self.observers.are_none() {
-                let now = self.clock.now();
+            found += ring.pop_batch(&mut answers, self.means.limit);
+            if !self.lent.observers.are_none() {
+                let now = self.means.clock.now();
                 for Answered { frame, received, layout, origin, .. } in &answers {
                     let (received, layout, origin) = (*received, *layout, *origin);
-                    self.observers.show(&Sent { frame, received, now, layout, origin });
+                    self.lent.observers.show(&Sent { frame, received, now, layout, origin });
                 }
             }
             for Answered { frame, received, layout, origin, why } in answers.drain(..) {
@@ -299,8 +257,8 @@ impl Worker {
                     self.sent.note(layout, frame.bytes());
                     self.sent.note_list(why);
                 }
-                self.latency.note(Class::Miss, received, &self.clock);
-                transmitter::send(&mut self.transmitters, frame);
+                self.latency.note(Class::Miss, received, &self.means.clock);
+                transmitter::send(&mut self.ends.transmitters, frame);
             }
         }
         found
@@ -309,9 +267,16 @@ impl Worker {
     /// Takes the slow path's queries to upstreams, and what the kernel sends.
     #[inline]
     fn take_frames(&mut self) -> usize {
-        let queries = transmitter::send_from(&mut self.queries, &mut self.transmitters, self.limit);
-        let from_kernel =
-            transmitter::send_from(&mut self.from_kernel, &mut self.transmitters, self.limit);
+        let queries = transmitter::send_from(
+            &mut self.ends.queries,
+            &mut self.ends.transmitters,
+            self.means.limit,
+        );
+        let from_kernel = transmitter::send_from(
+            &mut self.ends.from_kernel,
+            &mut self.ends.transmitters,
+            self.means.limit,
+        );
         self.tally.queries += queries as u64;
         self.tally.from_kernel += from_kernel as u64;
         self.tally.made += (queries + from_kernel) as u64;
@@ -321,26 +286,26 @@ impl Worker {
     /// Sends every packet of the batch to the destination of its step.
     #[inline]
     fn hand_on(&mut self) {
-        if !self.observers.are_none() {
-            let sends = !self.transmitters.is_empty();
-            self.observers.show_leaving(&self.batch, sends, self.clock.now());
+        if !self.lent.observers.are_none() {
+            let sends = !self.ends.transmitters.is_empty();
+            self.lent.observers.show_leaving(&self.batch, sends, self.means.clock.now());
         }
         let mut dropped = Burst::new();
         for packet in self.batch.drain(..) {
             let transmits = packet.step == Step::TRANSMIT;
-            if transmits && !self.transmitters.is_empty() {
+            if transmits && !self.ends.transmitters.is_empty() {
                 self.sent.note_packet(&packet);
-                self.latency.note(Class::of(packet.answer), packet.received, &self.clock);
-                transmitter::send(&mut self.transmitters, packet.frame);
+                self.latency.note(Class::of(packet.answer), packet.received, &self.means.clock);
+                transmitter::send(&mut self.ends.transmitters, packet.frame);
             } else if transmits || packet.step.is_on_the_line() {
-                let shard = shard_of(packet.key, self.rings_out.len());
-                self.rings_out[shard].staged.push(packet);
+                let shard = shard_of(packet.key, self.ends.outlets.len());
+                self.ends.outlets[shard].staged.push(packet);
             } else if packet.step == Step::REPLY {
-                self.to_kernel.pass_copy(&packet, &mut self.tally);
-                self.replies.stage(packet, &mut self.tally);
+                self.ends.to_kernel.pass_copy(&packet, &mut self.tally);
+                self.ends.replies.stage(packet, &mut self.tally);
             } else if packet.step.as_exception().is_some() {
                 self.tally.exceptions += 1;
-                dropped.extend(self.to_kernel.pass(packet, &mut self.tally));
+                dropped.extend(self.ends.to_kernel.pass(packet, &mut self.tally));
             } else if packet.step.reason().is_none() {
                 dropped.push(packet.frame);
             } else {
@@ -353,43 +318,43 @@ impl Worker {
                 // Its connection learns that nothing follows.
                 let note = packet.into_dropped_note();
                 self.tally.made += 1;
-                if self.transmitters.is_empty() {
-                    let shard = shard_of(note.key, self.rings_out.len());
-                    self.rings_out[shard].staged.push(note);
+                if self.ends.transmitters.is_empty() {
+                    let shard = shard_of(note.key, self.ends.outlets.len());
+                    self.ends.outlets[shard].staged.push(note);
                 } else {
-                    transmitter::send(&mut self.transmitters, note.frame);
+                    transmitter::send(&mut self.ends.transmitters, note.frame);
                 }
             }
         }
-        for outlet in &mut self.rings_out {
+        for outlet in &mut self.ends.outlets {
             let pushed = outlet.ring.push_batch(&mut outlet.staged);
             outlet.flow.count(pushed, outlet.staged.len());
             outlet.staged.clear();
         }
-        self.replies.flush(&mut self.tally);
+        self.ends.replies.flush(&mut self.tally);
         release(&mut dropped);
     }
 
     /// Passes the notes of hits to the threads that own their parts of the cache.
     fn hand_hits_on(&mut self) {
-        let shards = self.hits.len();
+        let shards = self.ends.hits.len();
         let Some(sampler) = self.line.sampler().filter(|_| shards > 0) else { return };
         for hit in sampler.drain() {
-            let shard = if shards == 1 { 0 } else { self.cache.shard_of(hit.hash) };
-            self.tally.notes_lost += u64::from(self.hits[shard].push(hit).is_err());
+            let shard = if shards == 1 { 0 } else { self.means.cache.shard_of(hit.hash) };
+            self.tally.notes_lost += u64::from(self.ends.hits[shard].push(hit).is_err());
         }
     }
 
     /// Gives this turn's frames to the ports, and returns the time afterwards.
     #[inline]
     fn transmit(&mut self) -> Tick {
-        let start = self.clock.now();
-        if self.transmitters.iter().all(Transmitter::is_idle) {
+        let start = self.means.clock.now();
+        if self.ends.transmitters.iter().all(Transmitter::is_idle) {
             return start;
         }
-        self.transmitters.iter_mut().for_each(Transmitter::flush);
-        let mut lap = Lap::start(self.clock, start);
-        self.ends.transmit.count(lap.split());
+        self.ends.transmitters.iter_mut().for_each(Transmitter::flush);
+        let mut lap = Lap::start(self.means.clock, start);
+        self.handled.transmit.count(lap.split());
         lap.end()
     }
 
@@ -401,6 +366,6 @@ impl Worker {
     /// The counters of this worker so far.
     pub fn counters(&self) -> Counters {
         self.publish();
-        self.published.read()
+        self.means.published.read()
     }
 }

@@ -2,7 +2,7 @@
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
-use pmdns_engine::engine::{Engine, EngineStreams};
+use pmdns_engine::engine::{Engine, EngineParts, EngineStreams};
 use pmdns_engine::exceptions::interface;
 use pmdns_engine::topology::Topology;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
@@ -71,8 +71,14 @@ impl StartedPorts {
     pub(super) fn build(self, config: &Config) -> Result<(Engine, RunningPorts), RunError> {
         let Self { eal, topology, nics, facts, queues, mempool, streams } = self;
         let pool = FramePool::Dpdk(mempool.clone());
-        let mut engine =
-            Engine::build(config, topology.clone(), &facts, queues, pool.clone(), streams)?;
+        let mut engine = Engine::build(EngineParts {
+            config,
+            topology: topology.clone(),
+            facts: &facts,
+            queues,
+            pool: pool.clone(),
+            streams,
+        })?;
         for tap in &mut engine.taps {
             let port = tap.port();
             let settings = &config.ports[port];

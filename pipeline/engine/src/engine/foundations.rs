@@ -7,7 +7,7 @@ use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
 use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::stream::IdleTime;
-use pmdns_nics::{FramePool, PortFacts};
+use pmdns_nics::{FramePool, PortFacts, Queues};
 use pmdns_stages::cache::{Cache, Retention, Writer};
 use pmdns_stages::client_table::{ClientTable, ClientTableWriter};
 use pmdns_stages::exceptions::Peers;
@@ -17,7 +17,7 @@ use pmdns_stages::wire::name::Seed;
 use super::asking::Asking;
 use super::error::EngineError;
 use super::gauges::Gauges;
-use super::rings::RingGauges;
+use super::rings::{RingNeeds, Rings};
 use super::shared::Shared;
 use crate::clock::Clock;
 use crate::line::{StageParts, Stages};
@@ -35,12 +35,30 @@ pub struct EngineStreams {
     pub idle_time: IdleTime,
 }
 
+/// What an engine is built of.
+pub struct EngineParts<'p> {
+    /// The configuration.
+    pub config: &'p Config,
+    /// The plan.
+    pub topology: Topology,
+    /// The facts of the ports.
+    pub facts: &'p [PortFacts],
+    /// The queues of the ports, which have been started.
+    pub queues: Vec<Queues>,
+    /// The frames.
+    pub pool: FramePool,
+    /// Those of clients over streams, if the last port is theirs.
+    pub streams: Option<EngineStreams>,
+}
+
 /// What the work of every thread is made of.
 pub(super) struct Foundations {
     pub(super) shared: Shared,
+    pub(super) topology: Topology,
     pub(super) asking: Asking,
     /// The writers of the cache, for each thread of the slow path.
     pub(super) writers: Vec<Writer>,
+    pub(super) rings: Rings,
     pub(super) arena: ArenaReport,
     pub(super) rules: RulesPublisher,
     pub(super) inboxes: RulesInboxes,
@@ -49,19 +67,29 @@ pub(super) struct Foundations {
 }
 
 impl Foundations {
-    /// Takes the memory, reads the rules and makes the stages, for rings with these gauges.
+    /// Takes the memory, reads the rules, makes the stages and lays the rings.
     pub(super) fn lay(
-        (clock, seed): (Clock, Seed),
-        config: &Config,
-        topology: &Topology,
-        facts: &[PortFacts],
-        (rings, pool): (RingGauges, FramePool),
-        streams: Option<EngineStreams>,
+        clock: Clock,
+        seed: Seed,
+        parts: EngineParts<'_>,
     ) -> Result<Self, EngineError> {
+        let EngineParts { config, topology, facts, queues, pool, streams } = parts;
         let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
         let asking = Asking::new(config, facts, seed);
-        let next_hops = Arc::clone(&asking.table);
-        let mut gauges = Gauges::new(config, topology, rings, next_hops, pool, clock);
+        let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
+        let peers = Arc::new(Peers::new(gateways, seed));
+        let rings = Rings::lay(RingNeeds {
+            config,
+            topology: &topology,
+            queues,
+            pool: &pool,
+            ports: &asking.ports,
+            peers: &peers,
+            seed,
+            ticks_per_second: clock.ticks_per_second(),
+        });
+        let (gauged, next_hops) = (Arc::clone(&rings.gauges), Arc::clone(&asking.table));
+        let mut gauges = Gauges::new(config, &topology, gauged, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
         let ruleset = Arc::new(ruleset);
         let clients = client_table(config, facts, cache.seed())?;
@@ -78,10 +106,9 @@ impl Foundations {
         if let Some(streams) = &streams {
             stages.encode = stages.encode.with_idle_time(streams.idle_time.clone());
         }
-        let (rules, inboxes) = publisher(topology, &ruleset, cookies, &gauges, seed);
+        let (rules, inboxes) = publisher(&topology, &ruleset, cookies, &gauges, seed);
         gauges.names = rules.names();
         gauges.names.set_lists(ListNames::of(config).read(&digest));
-        let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
         let shared = Shared {
             config: Arc::new(config.clone()),
             ports: Arc::clone(&asking.ports),
@@ -90,10 +117,21 @@ impl Foundations {
             gauges,
             stream_pool: streams.map(|streams| (to_u8(config.ports.len()), streams.pool)),
             news: config.ports.iter().map(|_| PortNews::default()).collect(),
-            peers: Arc::new(Peers::new(gateways, seed)),
+            peers,
             stop: Arc::new(AtomicBool::new(false)),
         };
-        Ok(Self { shared, asking, writers, arena, rules, inboxes, digest, clients })
+        Ok(Self {
+            shared,
+            topology,
+            asking,
+            writers,
+            rings,
+            arena,
+            rules,
+            inboxes,
+            digest,
+            clients,
+        })
     }
 }
 

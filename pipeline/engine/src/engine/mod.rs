@@ -11,19 +11,16 @@ mod threads;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pmdns_config::Config;
 use pmdns_nics::hugepage::ArenaReport;
-use pmdns_nics::{FramePool, PortFacts, Queues};
 use pmdns_stages::client_table::ClientTableWriter;
 use pmdns_stages::policy::Digest;
 use pmdns_stages::wire::name::Seed;
 
 pub use self::asking::Asking;
 pub use self::error::EngineError;
-pub use self::foundations::EngineStreams;
+pub use self::foundations::{EngineParts, EngineStreams};
 use self::foundations::{Foundations, random};
 pub use self::gauges::Gauges;
-use self::rings::lay_rings;
 pub use self::rings::{RingEnds, RingGauges};
 use self::shared::Shared;
 pub use self::threads::Running;
@@ -31,12 +28,12 @@ use crate::clock::{Clock, FIRST_SECOND};
 use crate::exceptions::TapThread;
 use crate::observe::ObserverLender;
 use crate::ports::AllPortNews;
-use crate::probe::{self, Prober};
+use crate::probe::Prober;
 use crate::rules::RulesPublisher;
 use crate::slowpath::{self, SlowPathParts};
 use crate::snapshot::CacheJobs;
 use crate::topology::Topology;
-use crate::worker::Worker;
+use crate::worker::{Lent, Worker};
 use crate::zone_limits::LimitsLender;
 
 /// Everything is built, nothing is started. Tests call the workers' turns themselves.
@@ -72,45 +69,30 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Builds what `topology` names over the started ports' queues. With `streams`, the last port is theirs.
-    pub fn build(
-        config: &Config,
-        topology: Topology,
-        facts: &[PortFacts],
-        queues: Vec<Queues>,
-        pool: FramePool,
-        streams: Option<EngineStreams>,
-    ) -> Result<Self, EngineError> {
-        let clock = Clock::start().with_first_second(FIRST_SECOND);
-        Self::build_from((clock, random_seed()?), config, topology, facts, queues, pool, streams)
+    /// Builds what its topology names.
+    pub fn build(parts: EngineParts<'_>) -> Result<Self, EngineError> {
+        Self::build_from(Clock::start().with_first_second(FIRST_SECOND), random_seed()?, parts)
     }
 
     /// The same, with a given clock and seed.
     pub(crate) fn build_from(
-        from: (Clock, Seed),
-        config: &Config,
-        topology: Topology,
-        facts: &[PortFacts],
-        queues: Vec<Queues>,
-        pool: FramePool,
-        streams: Option<EngineStreams>,
+        clock: Clock,
+        seed: Seed,
+        parts: EngineParts<'_>,
     ) -> Result<Self, EngineError> {
-        let rings = lay_rings(config, &topology);
-        let gauges = (rings.gauges, pool);
-        let foundations = Foundations::lay(from, config, &topology, facts, gauges, streams)?;
-        let Foundations { shared, asking, writers, arena, rules, inboxes, digest, clients } =
-            foundations;
+        let foundations = Foundations::lay(clock, seed, parts)?;
+        let Foundations { shared, topology, asking, writers, rings, inboxes, .. } = foundations;
         let cores = topology.workers.len();
         let burst = slowpath::burst(topology.cores_resolve, cores);
         let (slow_path, cache_jobs) =
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
         let (observers, of_cores) = ObserverLender::new(cores);
         let (zone_limits, limits_of_cores) = LimitsLender::new(cores);
-        let inboxes = inboxes.workers.into_iter().zip(limits_of_cores).zip(of_cores);
+        let lent = inboxes.workers.into_iter().zip(limits_of_cores).zip(of_cores);
+        let lent =
+            lent.map(|((rules, zone_limits), observers)| Lent { rules, zone_limits, observers });
         let taps = shared.taps(rings.taps);
-        let (prober, probes) = probe::lay(&topology, &shared.gauges.pool);
-        let workers =
-            shared.workers(&topology, queues, rings.workers.into_iter().zip(probes), inboxes);
+        let workers = shared.workers(&topology, rings.workers, lent);
         let Shared { config, cache, gauges, news, stop, .. } = shared;
         Ok(Self {
             cache_jobs: CacheJobs::new(cache_jobs, cache, gauges.clock, config.scope_map()),
@@ -120,12 +102,12 @@ impl Engine {
             gauges,
             news,
             observers,
-            arena,
-            digest,
-            prober: Some(prober),
+            arena: foundations.arena,
+            digest: foundations.digest,
+            prober: Some(rings.prober),
             zone_limits: Some(zone_limits),
-            rules: Some(rules),
-            clients,
+            rules: Some(foundations.rules),
+            clients: foundations.clients,
             topology,
             stop,
         })

@@ -3,17 +3,25 @@
 use std::sync::Arc;
 
 use pmdns_config::{Config, StageName};
-use pmdns_nics::Frame;
+use pmdns_nics::{Frame, FramePool, Queues};
 use pmdns_stages::Packet;
 use pmdns_stages::cache::{Hit, MAX_SAMPLES, Retention};
-use pmdns_stages::exceptions::ExceptionClass;
+use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, Peers};
 use pmdns_stages::miss::Miss;
+use pmdns_stages::ports::Ports;
+use pmdns_stages::ratelimit::ClientPrefixes;
+use pmdns_stages::wire::name::Seed;
 
-use crate::exceptions;
+use crate::exceptions::{self, KernelOutlets, TapRings};
+use crate::inlet::Inlet;
+use crate::miss_rings::MissRings;
 use crate::occupancy::RingGauge;
+use crate::probe::{self, Prober};
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::slowpath::Answered;
-use crate::topology::Topology;
+use crate::topology::{Topology, WorkerPlan};
+use crate::transmitter::Transmitter;
+use crate::worker::{Outlet, WorkerEnds};
 
 /// Slots in a ring of hit notes: twice the most that a core notes between two hand-overs.
 const HIT_SLOTS: usize = 2 * MAX_SAMPLES;
@@ -42,29 +50,6 @@ pub enum RingEnds {
 /// Every ring: the threads at its ends, and its counters.
 pub type RingGauges = Arc<[(RingEnds, Arc<RingGauge>)]>;
 
-/// One worker's ends of the rings.
-#[derive(Default)]
-pub(super) struct WorkerRings {
-    pub(super) packets_in: Vec<RingReceiver<Packet>>,
-    pub(super) packets_out: Vec<RingSender<Packet>>,
-    pub(super) misses: Vec<RingSender<Miss>>,
-    pub(super) hits: Vec<RingSender<Hit>>,
-    pub(super) answers: Vec<RingReceiver<Answered>>,
-    pub(super) queries: Vec<RingReceiver<Frame>>,
-    pub(super) replies: Vec<RingSender<Packet>>,
-    /// By port with a TAP, a ring for each class of exceptions.
-    pub(super) to_kernel: Vec<(usize, Vec<RingSender<Packet>>)>,
-    pub(super) from_kernel: Vec<RingReceiver<Frame>>,
-}
-
-/// The ends of the rings that the thread of a TAP holds.
-pub(super) struct TapRings {
-    pub(super) port: usize,
-    /// From each worker, a ring for each class of exceptions.
-    pub(super) exceptions: Vec<Vec<RingReceiver<Packet>>>,
-    pub(super) frames: Option<RingSender<Frame>>,
-}
-
 /// The ends of the rings that one thread of the slow path holds.
 #[derive(Default)]
 pub(super) struct SlowPathRings {
@@ -77,116 +62,162 @@ pub(super) struct SlowPathRings {
     pub(super) replies: Vec<RingReceiver<Packet>>,
 }
 
-/// Every ring, with each end at its thread.
+/// What rings are laid by.
+pub(super) struct RingNeeds<'n> {
+    pub(super) config: &'n Config,
+    pub(super) topology: &'n Topology,
+    /// The queues of the ports, which their workers get with their rings.
+    pub(super) queues: Vec<Queues>,
+    pub(super) pool: &'n FramePool,
+    pub(super) ports: &'n Ports,
+    /// The routers that the kernel has sessions with.
+    pub(super) peers: &'n Arc<Peers>,
+    pub(super) seed: Seed,
+    pub(super) ticks_per_second: u64,
+}
+
+/// Every queue and ring, with each end at its thread.
 pub(super) struct Rings {
-    pub(super) workers: Vec<WorkerRings>,
+    pub(super) workers: Vec<WorkerEnds>,
     pub(super) slow_path: Vec<SlowPathRings>,
     pub(super) taps: Vec<TapRings>,
+    pub(super) prober: Prober,
     pub(super) gauges: RingGauges,
 }
 
-/// Makes every ring of the topology and gives each end to its thread.
-pub(super) fn lay_rings(config: &Config, topology: &Topology) -> Rings {
-    let needs_hits = Retention::of(config).needs_hits();
-    let mut gauges = Vec::new();
-    let mut workers: Vec<WorkerRings> =
-        topology.workers.iter().map(|_| WorkerRings::default()).collect();
-    // The plan lists rings in the order in which both ends count them.
-    for plan in &topology.rings {
-        let (sender, receiver) = ring(config.frames.ring as usize);
-        gauges.push((RingEnds::Packets(plan.from, plan.to), receiver.gauge()));
-        workers[plan.from].packets_out.push(sender);
-        workers[plan.to].packets_in.push(receiver);
+impl Rings {
+    /// Makes every ring of the topology and gives each end to its thread.
+    pub(super) fn lay(mut needs: RingNeeds<'_>) -> Self {
+        let queues = std::mem::take(&mut needs.queues);
+        let mut layer = Layer::new(&needs, queues);
+        let prober = probe::lay(needs.topology, needs.pool, &mut layer.workers);
+        layer.lay_stretches();
+        let threads = 0..needs.topology.slow_path_shards;
+        let slow_path = threads.map(|number| layer.lay_thread(number)).collect();
+        let taps = needs.topology.taps.iter().enumerate();
+        let taps = taps.map(|(number, port)| layer.lay_tap(number, *port)).collect();
+        let Layer { workers, gauges, .. } = layer;
+        Self { workers, slow_path, taps, prober, gauges: gauges.into() }
     }
-    let mut threads = Vec::new();
-    for number in 0..topology.slow_path_shards {
-        let mut thread = SlowPathRings::default();
-        let mut outlet_of = vec![0; workers.len()];
-        for (index, plan) in topology.workers.iter().enumerate() {
-            if plan.tx_queue.is_some() {
-                let (sender, receiver) = ring(config.frames.ring as usize);
-                gauges.push((RingEnds::Answers(number, index), receiver.gauge()));
-                outlet_of[index] = thread.answers.len();
-                thread.answers.push(sender);
-                workers[index].answers.push(receiver);
+}
+
+/// Lays rings between the workers, which it has, and other threads.
+struct Layer<'n> {
+    needs: &'n RingNeeds<'n>,
+    workers: Vec<WorkerEnds>,
+    gauges: Vec<(RingEnds, Arc<RingGauge>)>,
+}
+
+impl<'n> Layer<'n> {
+    /// Workers with their queues, which are given out in the order of their numbers, as in the plan.
+    fn new(needs: &'n RingNeeds<'n>, mut queues: Vec<Queues>) -> Self {
+        let prefixes = ClientPrefixes::new(&needs.config.ratelimit, needs.seed);
+        let worker = |plan: &WorkerPlan| {
+            let (ports, peers) = (Arc::clone(needs.ports), Arc::clone(needs.peers));
+            let to_kernel = KernelOutlets::new(ports, peers, needs.pool.clone());
+            let mut ends = WorkerEnds::new(MissRings::new(prefixes), to_kernel);
+            for port in &mut queues {
+                ends.inlets.extend(plan.rx_queue.map(|_| Inlet::port(port.rx.remove(0))));
+                let transmitter = plan.tx_queue.map(|_| Transmitter::new(port.tx.remove(0)));
+                ends.transmitters.extend(transmitter);
             }
+            ends
+        };
+        let workers = needs.topology.workers.iter().map(worker).collect();
+        Self { needs, workers, gauges: Vec::new() }
+    }
+
+    /// A ring between these threads.
+    fn ring<T>(&mut self, between: RingEnds, slots: usize) -> (RingSender<T>, RingReceiver<T>) {
+        let (sender, receiver) = ring(slots);
+        self.gauges.push((between, receiver.gauge()));
+        (sender, receiver)
+    }
+
+    /// Makes the rings from each stretch of the line to the next one.
+    fn lay_stretches(&mut self) {
+        // The plan lists rings in the order in which both ends count them.
+        for plan in &self.needs.topology.rings {
+            let slots = self.needs.config.frames.ring as usize;
+            let (sender, receiver) = self.ring(RingEnds::Packets(plan.from, plan.to), slots);
+            self.workers[plan.from].outlets.push(Outlet::new(sender));
+            self.workers[plan.to].inlets.push(Inlet::ring(receiver));
+        }
+    }
+
+    /// Makes the rings of a thread of the slow path.
+    fn lay_thread(&mut self, number: usize) -> SlowPathRings {
+        let RingNeeds { config, topology, .. } = self.needs;
+        let mut thread = SlowPathRings::default();
+        let mut outlet_of = vec![0; self.workers.len()];
+        for index in topology.transmitters() {
+            let slots = config.frames.ring as usize;
+            let (sender, receiver) = self.ring(RingEnds::Answers(number, index), slots);
+            outlet_of[index] = thread.answers.len();
+            thread.answers.push(sender);
+            self.workers[index].answers.push(receiver);
         }
         if topology.asks_over_ports {
-            lay_port_rings(config, topology, number, &mut thread, &mut workers, &mut gauges);
+            self.lay_port_rings(number, &mut thread);
         }
-        for (index, (worker, plan)) in workers.iter_mut().zip(&topology.workers).enumerate() {
-            let (sender, receiver) = ring(config.slowpath.ring as usize);
-            gauges.push((RingEnds::Misses(index, number), receiver.gauge()));
-            worker.misses.push(sender);
+        let needs_hits = Retention::of(config).needs_hits();
+        for (index, plan) in topology.workers.iter().enumerate() {
+            let slots = config.slowpath.ring as usize;
+            let (sender, receiver) = self.ring(RingEnds::Misses(index, number), slots);
+            self.workers[index].misses.push(sender);
             thread.misses.push(receiver);
             thread.answers_to.push(outlet_of[plan.answered_by]);
             if needs_hits && plan.stages.contains(StageName::Lookup) {
-                let (sender, receiver) = ring(HIT_SLOTS);
-                gauges.push((RingEnds::Hits(index, number), receiver.gauge()));
-                worker.hits.push(sender);
+                let (sender, receiver) = self.ring(RingEnds::Hits(index, number), HIT_SLOTS);
+                self.workers[index].hits.push(sender);
                 thread.hits.push(receiver);
             }
         }
-        threads.push(thread);
+        thread
     }
-    let taps = lay_tap_rings(topology, &mut workers, &mut gauges);
-    Rings { workers, slow_path: threads, taps, gauges: gauges.into() }
-}
 
-/// Makes the rings by which a thread of the slow path asks upstreams over ports. Its queries leave by one core.
-fn lay_port_rings(
-    config: &Config,
-    topology: &Topology,
-    number: usize,
-    thread: &mut SlowPathRings,
-    workers: &mut [WorkerRings],
-    gauges: &mut Vec<(RingEnds, Arc<RingGauge>)>,
-) {
-    let size = config.frames.ring as usize;
-    let transmitters: Vec<usize> = topology.transmitters().collect();
-    if let Some(worker) = transmitters.get(number % transmitters.len().max(1)) {
-        let (sender, receiver) = ring(size);
-        gauges.push((RingEnds::Queries(number, *worker), receiver.gauge()));
-        thread.queries = Some(sender);
-        workers[*worker].queries.push(receiver);
-    }
-    for index in topology.passers() {
-        let (sender, receiver) = ring(size);
-        gauges.push((RingEnds::Replies(index, number), receiver.gauge()));
-        workers[index].replies.push(sender);
-        thread.replies.push(receiver);
-    }
-}
-
-/// Makes the rings to and from the TAPs. The frames of each leave by one core.
-fn lay_tap_rings(
-    topology: &Topology,
-    workers: &mut [WorkerRings],
-    gauges: &mut Vec<(RingEnds, Arc<RingGauge>)>,
-) -> Vec<TapRings> {
-    let transmitters: Vec<usize> = topology.transmitters().collect();
-    let mut taps = Vec::new();
-    for (number, port) in topology.taps.iter().enumerate() {
-        let mut tap = TapRings { port: *port, exceptions: Vec::new(), frames: None };
-        if let Some(worker) = transmitters.get(number % transmitters.len().max(1)) {
-            let (sender, receiver) = ring(exceptions::SLOTS);
-            gauges.push((RingEnds::FromKernel(*port, *worker), receiver.gauge()));
-            tap.frames = Some(sender);
-            workers[*worker].from_kernel.push(receiver);
+    /// Makes the rings by which a thread of the slow path asks upstreams over ports. Its queries leave by one core.
+    fn lay_port_rings(&mut self, number: usize, thread: &mut SlowPathRings) {
+        let slots = self.needs.config.frames.ring as usize;
+        if let Some(worker) = self.sender_of(number) {
+            let (sender, receiver) = self.ring(RingEnds::Queries(number, worker), slots);
+            thread.queries = Some(sender);
+            self.workers[worker].queries.push(receiver);
         }
-        for index in topology.passers() {
-            let (senders, receivers): (Vec<_>, Vec<_>) = ExceptionClass::ALL
-                .iter()
-                .map(|class| {
-                    let (sender, receiver) = ring(exceptions::SLOTS);
-                    gauges.push((RingEnds::Exceptions(index, *port, *class), receiver.gauge()));
-                    (sender, receiver)
-                })
-                .unzip();
-            workers[index].to_kernel.push((*port, senders));
+        for index in self.needs.topology.passers() {
+            let (sender, receiver) = self.ring(RingEnds::Replies(index, number), slots);
+            self.workers[index].replies.push(sender);
+            thread.replies.push(receiver);
+        }
+    }
+
+    /// Makes the rings to and from the TAP of a port. Its frames leave by one core.
+    fn lay_tap(&mut self, number: usize, port: usize) -> TapRings {
+        let mut tap = TapRings { port, exceptions: Vec::new(), frames: None };
+        if let Some(worker) = self.sender_of(number) {
+            let (sender, receiver) =
+                self.ring(RingEnds::FromKernel(port, worker), exceptions::SLOTS);
+            tap.frames = Some(sender);
+            self.workers[worker].from_kernel.push(receiver);
+        }
+        let RingNeeds { config, ticks_per_second, seed, .. } = *self.needs;
+        for index in self.needs.topology.passers() {
+            let limits = ClassLimit::of_all(config, ticks_per_second, seed);
+            let classes = ExceptionClass::ALL.iter().zip(limits).map(|(class, limit)| {
+                let between = RingEnds::Exceptions(index, port, *class);
+                let (sender, receiver) = self.ring(between, exceptions::SLOTS);
+                ((sender, limit), receiver)
+            });
+            let (outlet, receivers) = classes.unzip();
+            self.workers[index].to_kernel.add(port, outlet);
             tap.exceptions.push(receivers);
         }
-        taps.push(tap);
+        tap
     }
-    taps
+
+    /// The worker that sends for the thread or TAP of this number.
+    fn sender_of(&self, number: usize) -> Option<usize> {
+        let transmitters: Vec<usize> = self.needs.topology.transmitters().collect();
+        transmitters.get(number % transmitters.len().max(1)).copied()
+    }
 }

@@ -6,29 +6,23 @@ use std::sync::atomic::AtomicBool;
 use crossbeam_channel::Sender;
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, StageName};
-use pmdns_nics::{FramePool, Queues};
+use pmdns_nics::FramePool;
 use pmdns_resolver::Roster;
-use pmdns_stages::Packet;
 use pmdns_stages::cache::{Cache, Lifetimes, Writer};
-use pmdns_stages::exceptions::{ClassLimit, Peers};
+use pmdns_stages::exceptions::Peers;
 use pmdns_stages::ports::Ports;
-use pmdns_stages::ratelimit::ClientPrefixes;
 
 use super::asking::Asking;
 use super::error::EngineError;
 use super::gauges::Gauges;
-use super::rings::{SlowPathRings, TapRings, WorkerRings};
-use crate::exceptions::{KernelOutlets, PortOutlet, TapThread};
+use super::rings::SlowPathRings;
+use crate::exceptions::{TapRings, TapThread};
 use crate::line::Stages;
-use crate::observe::Observers;
 use crate::ports::AllPortNews;
-use crate::probe::ProbeEnds;
-use crate::ring::RingSender;
-use crate::rules::{LineRules, ResolverRules, RulesInbox};
+use crate::rules::{ResolverRules, RulesInbox};
 use crate::slowpath::{self, Anchors, Inlets, JobRequest, Parts, PortParts, SlowPathParts, Trust};
 use crate::topology::{Topology, WorkerPlan};
-use crate::worker::{Worker, WorkerParts};
-use crate::zone_limits::LimitsInbox;
+use crate::worker::{Lent, Worker, WorkerEnds, WorkerMeans};
 
 /// The parts that all threads share.
 pub(super) struct Shared {
@@ -108,13 +102,11 @@ impl Shared {
     pub(super) fn taps(&self, rings: Vec<TapRings>) -> Vec<TapThread> {
         let threads = rings.into_iter().zip(&*self.gauges.taps);
         let threads = threads.map(|(rings, (_, counters))| TapThread {
-            port: rings.port,
             kernel: None,
-            exceptions: rings.exceptions,
             left: Default::default(),
-            frames: rings.frames,
             pool: self.gauges.pool.clone(),
             partial_checksums: self.ports[rings.port].partial_checksums,
+            rings,
             peers: Arc::clone(&self.peers),
             news: Arc::clone(&self.news),
             counters: Arc::clone(counters),
@@ -123,64 +115,27 @@ impl Shared {
         threads.collect()
     }
 
-    /// The ways of one data core to the TAPs.
-    fn to_kernel(&self, rings: Vec<(usize, Vec<RingSender<Packet>>)>) -> KernelOutlets {
-        let (ticks, seed) = (self.gauges.clock.ticks_per_second(), self.cache.seed());
-        let outlets = rings.into_iter().map(|(port, rings)| {
-            let limits = ClassLimit::of_all(&self.config, ticks, seed);
-            PortOutlet { port, classes: rings.into_iter().zip(limits).collect() }
-        });
-        let pool = self.gauges.pool.clone();
-        let (ports, peers) = (Arc::clone(&self.ports), Arc::clone(&self.peers));
-        KernelOutlets::new(outlets.collect(), ports, peers, pool)
-    }
-
     /// The data cores' work, in the order of the topology.
     pub(super) fn workers(
         &self,
         topology: &Topology,
-        mut queues: Vec<Queues>,
-        rings: impl Iterator<Item = (WorkerRings, ProbeEnds)>,
-        inboxes: impl Iterator<Item = ((RulesInbox<LineRules>, LimitsInbox), Observers)>,
+        ends: Vec<WorkerEnds>,
+        lent: impl Iterator<Item = Lent>,
     ) -> Vec<Worker> {
         let has_neighbor = |plan: &WorkerPlan| plan.stages.contains(StageName::Neighbor);
         let announcer = topology.workers.iter().position(has_neighbor);
-        let workers = topology.workers.iter().zip(rings).zip(inboxes).enumerate();
-        let workers = workers.map(|(index, ((plan, (rings, probes)), (rules, observers)))| {
-            let (rules, zone_limits) = rules;
-            let mut parts = WorkerParts {
-                line: self.stages.man(plan.stages),
-                batch: usize::from(self.config.frames.batch),
-                receivers: Vec::new(),
-                rings_in: rings.packets_in,
-                transmitters: Vec::new(),
-                rings_out: rings.packets_out,
-                misses: rings.misses,
-                prefixes: ClientPrefixes::new(&self.config.ratelimit, self.cache.seed()),
-                hits: rings.hits,
-                answers: rings.answers,
-                queries: rings.queries,
-                replies: rings.replies,
-                to_kernel: self.to_kernel(rings.to_kernel),
-                from_kernel: rings.from_kernel,
-                probes: probes.probes,
+        let workers = topology.workers.iter().zip(ends).zip(lent).enumerate();
+        let workers = workers.map(|(index, ((plan, ends), lent))| {
+            let means = WorkerMeans {
+                limit: usize::from(self.config.frames.batch),
                 cache: Arc::clone(&self.cache),
-                rules,
-                zone_limits,
-                observers,
                 news: Arc::clone(&self.news),
                 announces: announcer == Some(index),
                 pool: self.gauges.pool.clone(),
                 clock: self.gauges.clock,
                 published: Arc::clone(&self.gauges.workers[index]),
             };
-            // Queues are given out in the order of their numbers, as in the plan.
-            for port in &mut queues {
-                parts.receivers.extend(plan.rx_queue.map(|_| port.rx.remove(0)));
-                parts.transmitters.extend(plan.tx_queue.map(|_| port.tx.remove(0)));
-            }
-            parts.transmitters.extend(probes.exit);
-            Worker::new(parts)
+            Worker::new(self.stages.man(plan.stages), ends, lent, means)
         });
         workers.collect()
     }

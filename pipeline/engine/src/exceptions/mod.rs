@@ -14,8 +14,8 @@ mod outlet;
 mod thread;
 
 pub use self::counters::{TapCounters, TapSnapshot};
-pub use self::outlet::KernelOutlets;
-pub(crate) use self::outlet::PortOutlet;
+pub(crate) use self::outlet::KernelOutlets;
+pub(crate) use self::thread::TapRings;
 pub use self::thread::{TapThread, run};
 
 use pmdns_nics::MAX_BURST;

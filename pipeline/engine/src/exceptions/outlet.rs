@@ -10,16 +10,11 @@ use pmdns_stages::{Arrival, Exception, Packet, Step};
 use crate::counters::Tally;
 use crate::ring::RingSender;
 
-/// The way of one core to the TAP of one port.
-pub(crate) struct PortOutlet {
-    /// The port's number.
-    pub(crate) port: usize,
-    /// For each class a ring, and how much passes.
-    pub(crate) classes: Vec<(RingSender<Packet>, ClassLimit)>,
-}
+/// The way of one core to the TAP of one port: for each class a ring, and how much passes.
+pub(crate) type PortOutlet = Vec<(RingSender<Packet>, ClassLimit)>;
 
 /// The ways of one core to all TAPs.
-pub struct KernelOutlets {
+pub(crate) struct KernelOutlets {
     /// By port; `None`: the port has no TAP.
     by_port: Vec<Option<PortOutlet>>,
     ports: Ports,
@@ -29,19 +24,14 @@ pub struct KernelOutlets {
 }
 
 impl KernelOutlets {
-    /// These ways. Copies are made in frames of `pool`.
-    pub(crate) fn new(
-        outlets: Vec<PortOutlet>,
-        ports: Ports,
-        peers: Arc<Peers>,
-        pool: FramePool,
-    ) -> Self {
-        let mut by_port: Vec<Option<PortOutlet>> = ports.iter().map(|_| None).collect();
-        for outlet in outlets {
-            let port = outlet.port;
-            by_port[port] = Some(outlet);
-        }
-        Self { by_port, ports, peers, pool }
+    /// No ways yet. Copies are made in frames of `pool`.
+    pub(crate) fn new(ports: Ports, peers: Arc<Peers>, pool: FramePool) -> Self {
+        Self { by_port: ports.iter().map(|_| None).collect(), ports, peers, pool }
+    }
+
+    /// Adds the way to the TAP of this port.
+    pub(crate) fn add(&mut self, port: usize, outlet: PortOutlet) {
+        self.by_port[port] = Some(outlet);
     }
 
     /// Drops the rings, so that the threads see their end.
@@ -65,7 +55,7 @@ impl KernelOutlets {
         }
         let class = ExceptionClass::of(&packet, &self.peers);
         let [passed, limited, full] = counters(tally, class);
-        let (ring, limit) = &mut outlet.classes[class as usize];
+        let (ring, limit) = &mut outlet[class as usize];
         if !limit.passes(&packet) {
             *limited += 1;
             return Some(packet.frame);

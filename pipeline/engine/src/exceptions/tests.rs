@@ -11,7 +11,7 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{Arrival, Exception, Packet, Step};
 
 use super::fake::Fake;
-use super::outlet::{KernelOutlets, PortOutlet};
+use super::outlet::KernelOutlets;
 use super::{SLOTS, TapThread};
 use crate::counters::{Counters, Tally};
 use crate::ring::{RingReceiver, ring};
@@ -190,9 +190,10 @@ fn outlets(pool: &FramePool) -> (KernelOutlets, Vec<RingReceiver<Packet>>) {
     let ports: Ports = [Port { has_tap: true, ..Port::new(OUR_MAC, []) }].into();
     let limits = ClassLimit::of_all(&config(""), 1000, Seed::new([3; 16]));
     let (senders, receivers): (Vec<_>, Vec<_>) = limits.iter().map(|_| ring(8)).unzip();
-    let outlet = PortOutlet { port: 0, classes: senders.into_iter().zip(limits).collect() };
     let peers = Arc::new(Peers::new([], Seed::new([3; 16])));
-    (KernelOutlets::new(vec![outlet], ports, peers, pool.clone()), receivers)
+    let mut outlets = KernelOutlets::new(ports, peers, pool.clone());
+    outlets.add(0, senders.into_iter().zip(limits).collect());
+    (outlets, receivers)
 }
 
 #[test]

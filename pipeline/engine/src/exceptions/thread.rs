@@ -21,18 +21,23 @@ use crate::threads;
 const WAIT: Duration = Duration::from_micros(100);
 const MAX_WAITS: u32 = 10;
 
-/// The thread of one TAP.
-pub struct TapThread {
+/// The ends of the rings that the thread of a TAP holds.
+pub(crate) struct TapRings {
     /// The port's number.
     pub(crate) port: usize,
-    /// The interface. `None`: nobody made one, and the thread is not started.
-    pub(crate) kernel: Option<Box<dyn KernelEnd>>,
     /// From each core, a ring for each class.
     pub(crate) exceptions: Vec<Vec<RingReceiver<Packet>>>,
-    /// By class, what found no room with the kernel.
-    pub(crate) left: [Burst; ExceptionClass::ALL.len()],
     /// To the core that sends what the kernel sends; `None` at the end.
     pub(crate) frames: Option<RingSender<Frame>>,
+}
+
+/// The thread of one TAP.
+pub struct TapThread {
+    pub(crate) rings: TapRings,
+    /// The interface. `None`: nobody made one, and the thread is not started.
+    pub(crate) kernel: Option<Box<dyn KernelEnd>>,
+    /// By class, what found no room with the kernel.
+    pub(crate) left: [Burst; ExceptionClass::ALL.len()],
     /// Where its frames come from.
     pub(crate) pool: FramePool,
     /// Whether frames of the port may have unfinished checksums without saying so.
@@ -54,8 +59,8 @@ pub fn run(mut thread: TapThread) {
     loop {
         if thread.stop.load(Ordering::Relaxed) {
             // The cores end when no more frames can come.
-            thread.frames = None;
-            if thread.exceptions.iter().flatten().all(RingReceiver::has_ended) {
+            thread.rings.frames = None;
+            if thread.rings.exceptions.iter().flatten().all(RingReceiver::has_ended) {
                 return;
             }
         }
@@ -64,7 +69,7 @@ pub fn run(mut thread: TapThread) {
             continue;
         }
         idle_turns = (idle_turns + 1).min(MAX_WAITS);
-        thread.exceptions.iter().flatten().for_each(RingReceiver::publish);
+        thread.rings.exceptions.iter().flatten().for_each(RingReceiver::publish);
         thread.wait(kernel.as_ref(), WAIT * idle_turns);
     }
 }
@@ -72,7 +77,7 @@ pub fn run(mut thread: TapThread) {
 impl TapThread {
     /// The number of its port.
     pub fn port(&self) -> usize {
-        self.port
+        self.rings.port
     }
 
     /// Whether it has been given an interface.
@@ -92,7 +97,7 @@ impl TapThread {
     }
 
     fn follow_link(&self, kernel: &mut dyn KernelEnd) {
-        let is_up = u64::from(self.news[self.port].is_up());
+        let is_up = u64::from(self.news[self.rings.port].is_up());
         if self.counters.link_up.swap(is_up, Ordering::Relaxed) != is_up
             && let Err(error) = kernel.set_link(is_up != 0)
         {
@@ -105,7 +110,7 @@ impl TapThread {
     fn write(&mut self, kernel: &mut dyn KernelEnd) -> usize {
         let mut moved = 0;
         for (class, left) in self.left.iter_mut().enumerate() {
-            for rings in &mut self.exceptions {
+            for rings in &mut self.rings.exceptions {
                 let mut packets = pmdns_stages::Batch::new();
                 rings[class].pop_batch(&mut packets, left.remaining_capacity());
                 packets.iter_mut().for_each(|one| finish_checksum(one, self.partial_checksums));
@@ -131,7 +136,7 @@ impl TapThread {
 
     /// Reads a burst, as far as the ring has room: what stays with the kernel slows its senders down.
     fn read(&mut self, kernel: &mut dyn KernelEnd) -> usize {
-        let Some(ring) = &mut self.frames else { return 0 };
+        let Some(ring) = &mut self.rings.frames else { return 0 };
         let mut burst = Burst::new();
         let room = ring.free(MAX_BURST).min(MAX_BURST);
         match kernel.receive(&self.pool, &mut burst, room) {
@@ -139,7 +144,7 @@ impl TapThread {
             Err(error) => note(&self.counters, &error),
         }
         for frame in &mut burst {
-            frame.set_port(to_u8(self.port));
+            frame.set_port(to_u8(self.rings.port));
             self.peers.note_sent(frame.bytes());
         }
         let passed = ring.push_batch(&mut burst);
@@ -149,7 +154,7 @@ impl TapThread {
 
     /// Waits for the kernel, unless it could wake this thread for nothing.
     fn wait(&self, kernel: &dyn KernelEnd, time: Duration) {
-        let has_room = self.frames.as_ref().is_some_and(|ring| ring.free(1) > 0);
+        let has_room = self.rings.frames.as_ref().is_some_and(|ring| ring.free(1) > 0);
         let is_gone = self.counters.gone.load(Ordering::Relaxed) != 0;
         if has_room && !is_gone && self.pool.in_use() < self.pool.capacity() {
             kernel.wait(time);

@@ -27,11 +27,9 @@ impl Lab {
         let (sender, frames) = ring(64);
         let news: AllPortNews = (0..3).map(|_| PortNews::default()).collect();
         let thread = TapThread {
-            port: 2,
+            rings: TapRings { port: 2, exceptions: vec![receivers], frames: Some(sender) },
             kernel: None,
-            exceptions: vec![receivers],
             left: Default::default(),
-            frames: Some(sender),
             pool: pool.clone(),
             partial_checksums: false,
             peers: Arc::new(Peers::new([], Seed::new([3; 16]))),
