@@ -6,9 +6,11 @@ cd "$(dirname "$0")/.."
 
 usage() {
     cat >&2 <<- 'TEXT'
-	usage: scripts/run.sh [--upstream ADDRESS:PORT]... [-c FILE] [--selftest | --print-config]
+	usage: scripts/run.sh [--upstream ADDRESS:PORT]... [--console [--traffic] | -c FILE] [--selftest | --print-config]
 	  --upstream      ask this resolver instead of those in /etc/resolv.conf; [ADDRESS]:PORT for IPv6
 	  -c              run this config as it is
+	  --console       the same with the web console, the query log, the client table and counts of what comes most
+	  --traffic       with --console: ask some questions each second, so that there is something to see
 	  --selftest      ask a few questions, show the answers and stop; exit 0 if all are right
 	  --print-config  print the config that would run, and stop
 	TEXT
@@ -17,17 +19,24 @@ usage() {
 
 upstreams=()
 given_config=
+console=no
+traffic=no
 selftest=no
 print_config=no
 while [[ $# -gt 0 ]]; do
     case "$1" in
         --upstream) [[ $# -ge 2 ]] || usage; upstreams+=("$2"); shift 2 ;;
         -c) [[ $# -ge 2 ]] || usage; given_config=$2; shift 2 ;;
+        --console) console=yes; shift ;;
+        --traffic) traffic=yes; shift ;;
         --selftest) selftest=yes; shift ;;
         --print-config) print_config=yes; shift ;;
         *) usage ;;
     esac
 done
+
+[[ $traffic == no || $console == yes ]] || usage
+[[ $console == no || -z $given_config ]] || usage
 
 as_root=()
 [[ $(id -u) -eq 0 ]] || as_root=(sudo)
@@ -35,8 +44,10 @@ interface=pm0
 host_v4=10.97.0.1/24
 host_v6=2001:db8:97::1/64
 server=10.97.0.53
+api=127.0.0.1:8053
 folder=
 pid=
+asker=
 
 # The first nameservers of the system, with their port.
 system_resolvers() {
@@ -57,11 +68,47 @@ make_config() {
     for address in "${upstreams[@]}"; do
         printf '\n[[upstream]]\naddress = "%s"\n' "$address"
     done
+    [[ $console == no ]] || cat <<- TOML
+
+	[api]
+	listen = "$api"
+
+	[[token]]
+	name = "console"
+	role = "operate"
+	secret_file = "$folder/token"
+
+	[query_log]
+	sqlite = "$folder/queries.db"
+
+	[clients]
+	max_entries = 1000
+
+	[hitters]
+	enabled = true
+	TOML
+}
+
+# Random, and for this run only.
+make_token() {
+    "${as_root[@]}" install -m 600 /dev/null "$folder/token"
+    od -An -N24 -tx1 /dev/urandom | tr -d ' \n' | "${as_root[@]}" tee "$folder/token"
+}
+
+# Hits, names that are blocked, and misses.
+ask_each_second() {
+    local number=0
+    while sleep 1; do
+        number=$((number + 1))
+        dig "@$server" +tries=1 +time=1 gateway.example A gateway.example AAAA "x$number.ads.example" A \
+            debian.org A example.org AAAA "x$number.example.org" A > /dev/null 2>&1 || true
+    done
 }
 
 stop() {
     trap - EXIT INT TERM
     local status=${1-0}
+    [[ -z $asker ]] || kill "$asker" 2> /dev/null || true
     if [[ -n $pid ]]; then
         "${as_root[@]}" kill -TERM "$pid" 2> /dev/null || true
         wait "$pid" || status=$?
@@ -129,9 +176,10 @@ if ! "${as_root[@]}" true; then
     exit 1
 fi
 scripts/install.sh
-[[ -x ${CARGO_TARGET_DIR:-target}/release/pmdns ]] || echo "building; the first time that takes some minutes (seven on two cores)"
-cargo build --release --package pmdns --bin pmdns
-binary=${CARGO_TARGET_DIR:-target}/release/pmdns
+# Not the release: that takes twice as long to build, and is for figures and packages.
+binary=${CARGO_TARGET_DIR:-target}/quick/pmdns
+[[ -x $binary ]] || echo "building; the first time that takes some minutes (three on two cores)"
+cargo build --profile quick --package pmdns --bin pmdns
 
 trap 'stop 1' EXIT
 trap 'stop 0' INT TERM
@@ -140,6 +188,7 @@ folder=$("${as_root[@]}" mktemp -d)
 config=$given_config
 if [[ -z $config ]]; then
     config=$folder/pmdns.toml
+    [[ $console == no ]] || token=$(make_token)
     make_config | "${as_root[@]}" tee "$config" > /dev/null
 fi
 
@@ -170,6 +219,13 @@ if ! has_interface; then
     wait "$pid" || stop "$?"
     pid=
     stop 0
+fi
+if [[ $console == yes ]]; then
+    printf '\nconsole: http://%s/console/\ntoken:   %s\n' "$api" "$token"
+fi
+if [[ $traffic == yes ]]; then
+    ask_each_second &
+    asker=$!
 fi
 cat << TEXT
 

@@ -31,7 +31,7 @@ impl Machine {
     /// A machine of an ordinary user, without sudo.
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("pmdns-run-{name}-{}", std::process::id()));
-        for inner in ["scripts", "config/examples", "bin", "target/release"] {
+        for inner in ["scripts", "config/examples", "bin", "target/quick"] {
             fs::create_dir_all(folder.join(inner)).unwrap();
         }
         for file in ["scripts/run.sh", "config/examples/tap.toml"] {
@@ -44,7 +44,7 @@ impl Machine {
         }
         let machine = Self(folder);
         machine.program("scripts/install.sh", NOTE);
-        machine.program("target/release/pmdns", PMDNS);
+        machine.program("target/quick/pmdns", PMDNS);
         machine.program("bin/cargo", NOTE);
         machine.program("bin/id", "echo 1000\n");
         machine.program("bin/ping", "exit 0\n");

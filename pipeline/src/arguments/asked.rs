@@ -19,6 +19,7 @@ impl Command {
     /// # Errors
     ///
     /// It is not a command that is one call.
+    #[expect(clippy::result_large_err, reason = "it is moved once")]
     pub fn asked(self) -> Result<AskedFor, Self> {
         Ok(match self {
             Self::Resume { instance } => AskedFor::done(Call::Resume, instance),

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::Response;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::Call;
 use crate::answers::Done;
@@ -171,16 +171,11 @@ impl ApiClient {
         has_ended: impl Fn() -> bool,
     ) -> Result<String, ClientError> {
         self.run(async {
-            let (open, body) = Channel::<Bytes, io::Error>::new(WAITING);
-            let ended = async {
-                until(has_ended).await;
-                drop(open);
-                sleep(EXTRA_PATIENCE).await;
-            };
-            let asked = async { self.text(self.send(call, Body::new(body)).await?).await };
+            let (body, over) = open_until(has_ended);
+            let asked = async { self.text(self.send(call, body).await?).await };
             tokio::select! {
                 answer = self.in_time(call.patience() + EXTRA_PATIENCE, asked) => answer,
-                () = ended => Err(self.late()),
+                () = over => Err(self.late()),
             }
         })
     }
@@ -198,14 +193,9 @@ impl ApiClient {
         has_ended: impl Fn() -> bool,
     ) -> Result<String, ClientError> {
         self.run(async {
-            let (open, body) = Channel::<Bytes, io::Error>::new(WAITING);
-            let ended = async {
-                until(has_ended).await;
-                drop(open);
-                sleep(EXTRA_PATIENCE).await;
-            };
+            let (body, over) = open_until(has_ended);
             let asked = async {
-                let mut response = self.checked(self.send(call, Body::new(body)).await?).await?;
+                let mut response = self.checked(self.send(call, body).await?).await?;
                 let mut done = None;
                 while let Some(frame) = response.body_mut().frame().await {
                     let frame = frame.map_err(|error| self.unread(error))?;
@@ -224,7 +214,7 @@ impl ApiClient {
             };
             tokio::select! {
                 answer = self.in_time(call.patience() + EXTRA_PATIENCE, asked) => answer,
-                () = ended => Err(self.late()),
+                () = over => Err(self.late()),
             }
         })
     }
@@ -330,11 +320,15 @@ impl ApiClient {
     }
 }
 
-/// Waits until this is so.
-async fn until(is_so: impl Fn() -> bool) {
-    let mut next = Instant::now();
-    while !is_so() {
-        next += LOOK;
-        tokio::time::sleep_until(next).await;
-    }
+/// A body that is open until `has_ended`, and what resolves when the answer has not ended for long after that.
+fn open_until(has_ended: impl Fn() -> bool) -> (Body, impl Future<Output = ()>) {
+    let (open, body) = Channel::<Bytes, io::Error>::new(WAITING);
+    let over = async move {
+        while !has_ended() {
+            sleep(LOOK).await;
+        }
+        drop(open);
+        sleep(EXTRA_PATIENCE).await;
+    };
+    (Body::new(body), over)
 }

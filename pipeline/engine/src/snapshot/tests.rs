@@ -1,5 +1,6 @@
 //! Files that were cut off, changed, or are something else.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use pmdns_config::files::{WholeFile, open_regular};
@@ -48,7 +49,7 @@ fn begin(file: &TestFile) -> SnapshotWriter<WholeFile> {
     SnapshotWriter::begin(create(&file.0).unwrap(), &file.0, TIMES, SCOPES).unwrap()
 }
 
-fn open(file: &TestFile) -> Result<Snapshot, SnapshotError> {
+fn open(file: &TestFile) -> Result<Snapshot<File>, SnapshotError> {
     let failed = |source| SnapshotError::Read { path: file.0.clone(), source };
     Snapshot::read(open_regular(&file.0).map_err(failed)?, &file.0)
 }
@@ -97,6 +98,25 @@ fn a_file_that_was_cut_off_anywhere_is_known_for_it() {
     }
     std::fs::write(&file.0, [&*whole, b"\0"].concat()).unwrap();
     assert!(read(&file).is_err(), "a byte more");
+}
+
+#[test]
+fn what_comes_before_the_end_of_a_stream_is_read() {
+    let file = TestFile::new("stream");
+    write(&file);
+    let whole = std::fs::read(&file.0).unwrap();
+    let entries_of = |bytes: &[u8]| {
+        let mut snapshot = Snapshot::begin(bytes, &file.0)?;
+        let mut count = 0;
+        while let Ok(Some(words)) = snapshot.next_entries(count) {
+            count += split(&words).count() as u64;
+        }
+        Ok::<_, SnapshotError>(count)
+    };
+    assert_eq!(entries_of(&whole).unwrap(), 3);
+    let counts: Vec<u64> =
+        (0..whole.len()).filter_map(|len| entries_of(&whole[..len]).ok()).collect();
+    assert!(counts.is_sorted() && counts.contains(&0) && counts.contains(&2), "{counts:?}");
 }
 
 #[test]
