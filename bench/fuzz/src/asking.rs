@@ -14,7 +14,7 @@ use pmdns_engine::testing::Rig;
 use pmdns_engine::totals::Totals;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
-use pmdns_resolver::{Means, Output, Random, Resolver};
+use pmdns_resolver::{Means, Output, Random, Resolver, Time};
 use pmdns_stages::Step;
 use pmdns_stages::ports::Port;
 use pmdns_stages::query_sources::QuerySources;
@@ -186,9 +186,9 @@ impl Asking {
         let bytes = &bytes[..bytes.len().min(MAX_FRAME)];
         self.offer(bytes, verified);
         self.rig.settle();
-        self.resolver.set_time(time(&self.clock));
-        self.driver.hear(&mut self.resolver);
-        self.carry_out();
+        let now = time(&self.clock);
+        self.driver.hear(now, &mut self.resolver);
+        self.carry_out(now);
         for (asked, mismatched) in waiting {
             let is_flooded = self.mismatched() - mismatched >= FLOOD;
             let is_known = has(bytes, &asked.from.port().to_be_bytes())
@@ -234,30 +234,30 @@ impl Asking {
     /// All threads take a turn, and the gateways answer.
     fn turn(&mut self) {
         self.rig.settle();
-        self.resolver.set_time(time(&self.clock));
-        self.inlets.take_rules(&mut self.resolver, |_| {});
-        self.inlets.take_misses(&mut self.resolver);
-        self.driver.hear(&mut self.resolver);
-        self.resolver.turn();
-        self.carry_out();
+        let now = time(&self.clock);
+        self.inlets.take_rules(now, &mut self.resolver, |_| {});
+        self.inlets.take_misses(now, &mut self.resolver);
+        self.driver.hear(now, &mut self.resolver);
+        self.resolver.turn(now);
+        self.carry_out(now);
         self.rig.settle();
         for frame in self.rig.sent() {
             self.take(frame.bytes());
         }
         self.rig.settle();
-        self.driver.hear(&mut self.resolver);
+        self.driver.hear(now, &mut self.resolver);
     }
 
     /// Does what the resolver wants done. Nobody listens for connections.
-    fn carry_out(&mut self) {
+    fn carry_out(&mut self, now: Time) {
         while let Some(output) = self.resolver.next_output() {
             match output {
                 Output::SendBatch { slot, route } => {
-                    self.driver.send_batch(slot, route, &mut self.resolver);
+                    self.driver.send_batch(now, slot, route, &mut self.resolver);
                 }
                 Output::CloseBatch(slot) => self.driver.close_batch(slot),
                 Output::Connect { slot, .. } => {
-                    self.resolver.fail_connection(slot, &ErrorKind::ConnectionRefused.into());
+                    self.resolver.fail_connection(now, slot, &ErrorKind::ConnectionRefused.into());
                 }
                 _ => {}
             }

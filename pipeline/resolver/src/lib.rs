@@ -6,10 +6,10 @@
 //!  time, chance, jobs, rules ─► └──────────┘ ──entries──► cache
 //! ```
 //!
-//! A driver calls it. In `pmdns::slowpath` the driver is a thread of its own with kernel sockets. In each turn the
-//! driver sets the time ([`Resolver::set_time`]) and passes in the input. Then it calls [`Resolver::turn`], and carries
-//! out the outputs ([`Resolver::next_output`]). The resolver never waits, opens no sockets, starts no threads and reads
-//! no clock.
+//! A driver calls it. In `pmdns_engine::slowpath` the driver is a thread of its own with kernel sockets. In each turn the
+//! driver passes in the inputs, each with the time. Then it calls [`Resolver::turn`]. It carries out the outputs
+//! ([`Resolver::next_output`]), and sends the answers ([`Resolver::take_answers`]). The resolver never waits, opens no sockets,
+//! starts no threads and reads no clock.
 //!
 //! Reading order: [`resolver`] takes misses in, has them asked, and ends questions. It connects the other modules, and
 //! none of them imports it. `questions` holds the questions under way, and the plans by which they are asked.

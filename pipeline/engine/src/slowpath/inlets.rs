@@ -34,15 +34,16 @@ impl Inlets {
     /// back when the new ones hold for every answer.
     pub fn take_rules(
         &mut self,
+        now: Time,
         resolver: &mut Resolver,
         encrypted: impl FnOnce(&mut EncryptedChange),
     ) {
         if let Some(mut rules) = self.rules.take() {
-            resolver.swap_rules(&mut rules.names);
+            resolver.swap_rules(now, &mut rules.names);
             if let Some(update) = &mut rules.update {
                 // Before the queries that the resolver sends to new upstreams.
                 update.encrypted.as_mut().map(encrypted);
-                resolver.swap_settings(&mut update.settings);
+                resolver.swap_settings(now, &mut update.settings);
             }
             self.rules.hold(rules);
         }
@@ -52,25 +53,25 @@ impl Inlets {
     }
 
     /// Gives the resolver the next misses. Returns their number.
-    pub fn take_misses(&mut self, resolver: &mut Resolver) -> usize {
+    pub fn take_misses(&mut self, now: Time, resolver: &mut Resolver) -> usize {
         let Self { misses, answered_by, burst, .. } = self;
         let take_in = |resolver: &mut Resolver, miss: &Miss, worker: usize| {
-            resolver.take_in(miss, answered_by[worker]);
+            resolver.take_in(now, miss, answered_by[worker]);
         };
         take(misses, *burst, resolver, Resolver::expect, take_in)
     }
 
     /// Tells the resolver of the next hits. Returns how many there were.
-    pub fn take_hits(&mut self, resolver: &mut Resolver) -> usize {
-        let credit = |resolver: &mut Resolver, hit: &Hit, _| resolver.credit(*hit);
+    pub fn take_hits(&mut self, now: Time, resolver: &mut Resolver) -> usize {
+        let credit = |resolver: &mut Resolver, hit: &Hit, _| resolver.credit(now, *hit);
         take(&mut self.hits, MAX_NOTES, resolver, |_, _| {}, credit)
     }
 
     /// Has the resolver refuse the next misses, because the thread is about to end. Returns how many there were.
-    pub fn turn_away(&mut self, resolver: &mut Resolver) -> usize {
+    pub fn turn_away(&mut self, now: Time, resolver: &mut Resolver) -> usize {
         let Self { misses, answered_by, burst, .. } = self;
         let turn_away = |resolver: &mut Resolver, miss: &Miss, worker: usize| {
-            resolver.turn_away(miss, answered_by[worker]);
+            resolver.turn_away(now, miss, answered_by[worker]);
         };
         take(misses, *burst, resolver, |_, _| {}, turn_away)
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use mio::net::{TcpStream, UdpSocket};
 use mio::{Events, Interest, Poll, Token};
-use pmdns_resolver::{MAX_DATAGRAM, Random, Resolver, Route};
+use pmdns_resolver::{MAX_DATAGRAM, Random, Resolver, Route, Time};
 use socket2::{Domain, Socket, Type};
 
 use super::datagrams::Batch;
@@ -58,7 +58,7 @@ impl Kernel {
     }
 
     /// Passes received bytes to `resolver`. Returns how many sockets were ready.
-    pub(super) fn hear(&mut self, resolver: &mut Resolver) -> usize {
+    pub(super) fn hear(&mut self, now: Time, resolver: &mut Resolver) -> usize {
         if self.open == 0 {
             return 0;
         }
@@ -71,47 +71,53 @@ impl Kernel {
         let ready: ArrayVec<Ready, MAX_READY> = ready.collect();
         for socket in &ready {
             match *socket {
-                Ready::Batch(slot) => self.hear_batch(slot, resolver),
-                Ready::Connection(slot) => self.hear_connection(slot, resolver),
+                Ready::Batch(slot) => self.hear_batch(now, slot, resolver),
+                Ready::Connection(slot) => self.hear_connection(now, slot, resolver),
             }
         }
         ready.len()
     }
 
     /// If the batch ends meanwhile, reading stops. Its socket is closed with the resolver's output.
-    fn hear_batch(&mut self, slot: usize, resolver: &mut Resolver) {
+    fn hear_batch(&mut self, now: Time, slot: usize, resolver: &mut Resolver) {
         while resolver.has_batch(slot)
             && let Some(socket) = self.batches.get(slot).and_then(Option::as_ref)
         {
             match socket.recv(&mut self.buffer[..]) {
-                Ok(len) => resolver.hear_batch(slot, &self.buffer[..len]),
+                Ok(len) => resolver.hear_batch(now, slot, &self.buffer[..len]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => resolver.break_batch(slot, &error),
+                Err(error) => resolver.break_batch(now, slot, &error),
             }
         }
     }
 
-    fn hear_connection(&mut self, slot: usize, resolver: &mut Resolver) {
-        self.write(slot, resolver);
+    fn hear_connection(&mut self, now: Time, slot: usize, resolver: &mut Resolver) {
+        self.write(now, slot, resolver);
         while resolver.has_connection(slot)
             && let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut)
         {
             match stream.read(&mut self.buffer[..]) {
                 Ok(0) => {
-                    resolver.break_connection(slot, &io::ErrorKind::UnexpectedEof.into());
+                    resolver.break_connection(now, slot, &io::ErrorKind::UnexpectedEof.into());
                 }
-                Ok(len) => resolver.hear_connection(slot, &self.buffer[..len]),
+                Ok(len) => resolver.hear_connection(now, slot, &self.buffer[..len]),
                 Err(error) if is_early(&error) => return,
-                Err(error) => resolver.break_connection(slot, &error),
+                Err(error) => resolver.break_connection(now, slot, &error),
             }
         }
     }
 
     /// Opens a socket for a batch, and sends its queries.
-    pub(super) fn send_batch(&mut self, slot: usize, route: Route, resolver: &mut Resolver) {
+    pub(super) fn send_batch(
+        &mut self,
+        now: Time,
+        slot: usize,
+        route: Route,
+        resolver: &mut Resolver,
+    ) {
         let mut socket = match socket(route, &mut self.random) {
             Ok(socket) => socket,
-            Err(error) => return resolver.fail_batch(slot, &error),
+            Err(error) => return resolver.fail_batch(now, slot, &error),
         };
         let token = Ready::Batch(slot).token();
         let connected = socket
@@ -128,7 +134,7 @@ impl Kernel {
             Ok(()) => {
                 self.open += usize::from(put(&mut self.batches, slot, Some(socket)).is_none())
             }
-            Err(error) => resolver.break_batch(slot, &error),
+            Err(error) => resolver.break_batch(now, slot, &error),
         }
     }
 
@@ -138,10 +144,16 @@ impl Kernel {
     }
 
     /// Begins to connect to an upstream.
-    pub(super) fn connect(&mut self, slot: usize, route: Route, resolver: &mut Resolver) {
+    pub(super) fn connect(
+        &mut self,
+        now: Time,
+        slot: usize,
+        route: Route,
+        resolver: &mut Resolver,
+    ) {
         let begun = match connect(route) {
             Ok(begun) => begun,
-            Err(error) => return resolver.fail_connection(slot, &error),
+            Err(error) => return resolver.fail_connection(now, slot, &error),
         };
         let (token, both) =
             (Ready::Connection(slot).token(), Interest::READABLE | Interest::WRITABLE);
@@ -153,12 +165,12 @@ impl Kernel {
             Ok(stream) => {
                 self.open += usize::from(put(&mut self.connections, slot, Some(stream)).is_none());
             }
-            Err(error) => resolver.break_connection(slot, &error),
+            Err(error) => resolver.break_connection(now, slot, &error),
         }
     }
 
     /// Sends as many bytes as possible without waiting.
-    pub(super) fn write(&mut self, slot: usize, resolver: &mut Resolver) {
+    pub(super) fn write(&mut self, now: Time, slot: usize, resolver: &mut Resolver) {
         let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut) else { return };
         loop {
             let local = || stream.local_addr().ok().map(|local| local.ip());
@@ -170,7 +182,7 @@ impl Kernel {
                 Ok(sent) => resolver.note_sent(slot, sent),
                 // The connection may still have bytes to receive.
                 Err(error) if is_early(&error) => return,
-                Err(error) => return resolver.break_connection(slot, &error),
+                Err(error) => return resolver.break_connection(now, slot, &error),
             }
         }
     }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use pmdns_resolver::{Means, Output, Resolver};
+use pmdns_resolver::{Means, Output, Resolver, Time};
 
 pub use channels::{JobRequest, job_requests};
 pub(crate) use channels::{MAX_BLOCKS, purge};
@@ -134,11 +134,11 @@ impl SlowPath {
         } = all;
         let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
         let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
-        let shards = config.slow_path_shards();
+        let (shards, now) = (config.slow_path_shards(), time(&clock));
         let encrypted = EncryptedThread::start(&parts.roster, &settings.bootstrap, &trust)?;
         let ports = ports.map(|(parts, hops)| PortDriver::new(parts, hops, upstreams, random()));
         let means = Means {
-            time: time(&clock),
+            time: now,
             ticks: &|duration| clock.ticks_of(duration),
             random: random(),
             outlets: outlets.iter().map(RingSender::capacity).collect(),
@@ -152,7 +152,7 @@ impl SlowPath {
         )?;
         let resolver = Resolver::new(parts, means)?;
         Ok(Self {
-            idle_since: resolver.now(),
+            idle_since: now.now,
             resolver,
             kernel: Kernel::new(random())?,
             ports,
@@ -168,18 +168,18 @@ impl SlowPath {
 
     /// Takes one turn, and returns how much work there was. [`run`] turns until it is stopped; benches turn by hand.
     pub fn turn(&mut self) -> usize {
-        self.read_clock();
+        let now = time(&self.clock);
         self.send_answers();
         let Self { inlets, resolver, encrypted, .. } = self;
-        inlets.take_rules(resolver, |change| encrypted.follow(change));
-        let taken = self.inlets.take_misses(&mut self.resolver);
-        let heard = self.hear();
+        inlets.take_rules(now, resolver, |change| encrypted.follow(change));
+        let taken = self.inlets.take_misses(now, &mut self.resolver);
+        let heard = self.hear(now);
         self.send_answers();
-        let done = heard + self.resolver.turn();
-        self.carry_out();
+        let done = heard + self.resolver.turn(now);
+        self.carry_out(now);
         self.send_answers();
         if taken > 0 || !self.resolver.is_idle() {
-            self.idle_since = self.resolver.now();
+            self.idle_since = now.now;
         }
         taken + done
     }
@@ -189,7 +189,7 @@ impl SlowPath {
             if self.turn() == 0 {
                 // Data cores make no system calls, so they cannot wake this thread: it has to poll. Waiting for sockets
                 // instead would round the sleep up to milliseconds.
-                threads::nap(nap(self.resolver.now().saturating_sub(self.idle_since)));
+                threads::nap(nap(time(&self.clock).now.saturating_sub(self.idle_since)));
             }
         }
         // The pauses keep the rings of answers from overflowing.
@@ -206,37 +206,31 @@ impl SlowPath {
     /// Takes one turn of the end. Clients get SERVFAIL: those that wait, then those whose misses come until the workers have
     /// ended. `true`: they have, or a client's deadline has passed meanwhile.
     pub(crate) fn end_turn(&mut self) -> bool {
-        self.read_clock();
+        let now = time(&self.clock);
         self.send_answers();
-        let now = self.resolver.now();
         let Some(drained) = self.drained else {
-            self.drained = self.resolver.drain().then_some(now);
+            self.drained = self.resolver.drain(now).then_some(now.now);
             self.send_answers();
             return false;
         };
-        self.inlets.turn_away(&mut self.resolver);
+        self.inlets.turn_away(now, &mut self.resolver);
         self.send_answers();
-        self.inlets.have_ended() || now.saturating_sub(drained) >= self.resolver.deadline()
-    }
-
-    /// Reads the clock, once a turn for everything in it.
-    fn read_clock(&mut self) {
-        self.resolver.set_time(time(&self.clock));
+        self.inlets.have_ended() || now.now.saturating_sub(drained) >= self.resolver.deadline()
     }
 
     /// Passes all input to the resolver. Returns how much there was.
-    fn hear(&mut self) -> usize {
+    fn hear(&mut self, now: Time) -> usize {
         let Self { resolver, kernel, ports, encrypted, validation, inlets, requests, .. } = self;
         if resolver.takes_jobs()
             && let Ok(request) = requests.try_recv()
         {
-            resolver.begin_job(request.into_job());
+            resolver.begin_job(now, request.into_job());
         }
-        let mut heard = kernel.hear(resolver);
-        heard += ports.as_mut().map_or(0, |ports| ports.hear(resolver));
-        heard += tell(|| encrypted.hear(), |report| resolver.hear_encrypted(report));
-        heard += tell(|| validation.hear(), |report| resolver.hear_validation(report));
-        heard + inlets.take_hits(resolver)
+        let mut heard = kernel.hear(now, resolver);
+        heard += ports.as_mut().map_or(0, |ports| ports.hear(now, resolver));
+        heard += tell(|| encrypted.hear(), |report| resolver.hear_encrypted(now, report));
+        heard += tell(|| validation.hear(), |report| resolver.hear_validation(now, report));
+        heard + inlets.take_hits(now, resolver)
     }
 
     /// Sends the answers that wait, and tells the resolver for how many more there is room.
@@ -245,24 +239,26 @@ impl SlowPath {
     }
 
     /// Carries out the resolver's outputs.
-    fn carry_out(&mut self) {
+    fn carry_out(&mut self, now: Time) {
         let Self { resolver, kernel, ports, encrypted, validation, .. } = self;
         while let Some(output) = resolver.next_output() {
             match output {
                 Output::SendBatch { slot, route } => match ports {
-                    Some(ports) if route.port.is_some() => ports.send_batch(slot, route, resolver),
-                    _ => kernel.send_batch(slot, route, resolver),
+                    Some(ports) if route.port.is_some() => {
+                        ports.send_batch(now, slot, route, resolver)
+                    }
+                    _ => kernel.send_batch(now, slot, route, resolver),
                 },
                 Output::CloseBatch(slot) => {
                     ports.iter_mut().for_each(|ports| ports.close_batch(slot));
                     kernel.close_batch(slot);
                 }
-                Output::Connect { slot, route } => kernel.connect(slot, route, resolver),
-                Output::Write(slot) => kernel.write(slot, resolver),
+                Output::Connect { slot, route } => kernel.connect(now, slot, route, resolver),
+                Output::Write(slot) => kernel.write(now, slot, resolver),
                 Output::CloseConnection(slot) => kernel.close_connection(slot),
                 Output::AskEncrypted(request) => {
                     if let Err(report) = encrypted.ask(request) {
-                        resolver.hear_encrypted(report);
+                        resolver.hear_encrypted(now, report);
                     }
                 }
                 Output::Validate(work) => validation.begin(work),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pmdns_engine::ring::{RingReceiver, RingSender, ring};
 use pmdns_engine::slowpath::{Hops, PortDriver, PortParts};
 use pmdns_nics::Frame;
-use pmdns_resolver::{Random, Resolver, Route};
+use pmdns_resolver::{Random, Resolver, Route, Time};
 use pmdns_stages::Step;
 use pmdns_stages::datagram::{self, Ends};
 use pmdns_stages::next_hop::HopTable;
@@ -102,11 +102,12 @@ impl PortWire {
     /// Sends what is in a batch, and returns the queries that reach the far end. Those that an engine sends do so later.
     pub(crate) fn send(
         &mut self,
+        now: Time,
         slot: usize,
         route: Route,
         resolver: &mut Resolver,
     ) -> Vec<Asked> {
-        self.driver.send_batch(slot, route, resolver);
+        self.driver.send_batch(now, slot, route, resolver);
         self.driver.flush();
         self.carry()
     }
@@ -117,10 +118,10 @@ impl PortWire {
     }
 
     /// Has the driver read what has arrived, and ask for next hops.
-    pub(crate) fn hear(&mut self, resolver: &mut Resolver) -> usize {
-        let heard = self.driver.hear(resolver);
+    pub(crate) fn hear(&mut self, now: Time, resolver: &mut Resolver) -> usize {
+        let heard = self.driver.hear(now, resolver);
         assert!(self.carry().is_empty(), "only next hops are asked for");
-        heard + self.driver.hear(resolver)
+        heard + self.driver.hear(now, resolver)
     }
 
     /// A datagram of an upstream arrives.

@@ -11,7 +11,7 @@ use pmdns_engine::ring::RingSender;
 use pmdns_engine::slowpath::{Answered, Inlets, JobRequest, SlowPathParts, send_answers, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
-use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route};
+use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route, Time};
 
 use super::Setup;
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
@@ -26,6 +26,7 @@ pub(crate) struct SlowPath {
     pub(crate) resolver: Resolver,
     number: usize,
     validation: Option<Worker>,
+    now: Time,
     inlets: Inlets,
     outlets: Vec<RingSender<Answered>>,
     jobs: VecDeque<Job>,
@@ -60,9 +61,9 @@ impl SlowPath {
         }
         let max_port_queries = rooms.iter().flatten().sum();
         let patience = Duration::from_millis(resolver.config.slowpath.deadline_ms);
-        let trust = resolver.trust_anchors.clone();
+        let (trust, now) = (resolver.trust_anchors.clone(), time(&clock));
         let means = Means {
-            time: time(&clock),
+            time: now,
             ticks: &|duration| clock.ticks_of(duration),
             random: Random::new(move |bytes| {
                 chance.fill(bytes);
@@ -76,6 +77,7 @@ impl SlowPath {
             resolver: Resolver::new(resolver, means).expect("the groups have members"),
             number,
             validation: trust.map(|trust| Worker::new(trust, patience)),
+            now,
             inlets,
             outlets,
             jobs: VecDeque::new(),
@@ -111,27 +113,27 @@ impl SlowPath {
         (self.departed.len(), self.max_port_queries)
     }
 
-    /// Tells the resolver the time, and how much room for answers the rings have.
+    /// Reads the clock, and tells the resolver how much room for answers the rings have.
     fn begin(&mut self, clock: &Clock) {
-        self.resolver.set_time(time(clock));
+        self.now = time(clock);
         send_answers(&mut self.resolver, &mut self.outlets);
     }
 
     /// Takes one turn, and says how much there was to do.
     pub(crate) fn turn(&mut self, clock: &Clock, network: &mut dyn Network) -> usize {
         self.begin(clock);
-        let Self { resolver, inlets, jobs, requests, .. } = self;
+        let Self { resolver, inlets, jobs, requests, now, .. } = self;
         if resolver.takes_jobs()
             && let Some(job) =
                 jobs.pop_front().or_else(|| requests.try_recv().ok().map(JobRequest::into_job))
         {
-            resolver.begin_job(job);
+            resolver.begin_job(*now, job);
         }
         // The network model knows encrypted upstreams by their slots.
-        inlets.take_rules(resolver, |_| {});
-        let taken = inlets.take_misses(resolver) + inlets.take_hits(resolver);
-        let taken = taken + self.port.as_mut().map_or(0, |port| port.hear(resolver));
-        let done = self.validate(clock) + self.resolver.turn();
+        inlets.take_rules(*now, resolver, |_| {});
+        let taken = inlets.take_misses(*now, resolver) + inlets.take_hits(*now, resolver);
+        let taken = taken + self.port.as_mut().map_or(0, |port| port.hear(*now, resolver));
+        let done = self.validate(clock) + self.resolver.turn(self.now);
         self.carry_out(clock, network);
         taken + done
     }
@@ -139,8 +141,8 @@ impl SlowPath {
     /// Answers the next who wait with SERVFAIL, because the thread is about to end. `true`: nobody waits any more.
     pub(crate) fn drain(&mut self, network: &mut dyn Network, clock: &Clock) -> bool {
         self.begin(clock);
-        let is_drained = self.resolver.drain();
-        self.inlets.turn_away(&mut self.resolver);
+        let is_drained = self.resolver.drain(self.now);
+        self.inlets.turn_away(self.now, &mut self.resolver);
         self.carry_out(clock, network);
         is_drained
     }
@@ -154,7 +156,7 @@ impl SlowPath {
         let Some(worker) = &mut self.validation else { return 0 };
         let time = time(clock);
         while let Some(report) = worker.expire(time.now) {
-            self.resolver.hear_validation(report);
+            self.resolver.hear_validation(self.now, report);
         }
         let date = clock.date();
         for step in 0..MAX_STEPS {
@@ -162,7 +164,7 @@ impl SlowPath {
                 return step;
             }
             if let Some(report) = worker.step(date) {
-                self.resolver.hear_validation(report);
+                self.resolver.hear_validation(self.now, report);
             }
         }
         MAX_STEPS
@@ -185,7 +187,7 @@ impl SlowPath {
                 Output::AskEncrypted(request) => network.ask_encrypted(self.number, request),
                 Output::Validate(work) => {
                     if let Some(report) = self.begin_validation(work, clock) {
-                        self.resolver.hear_validation(report);
+                        self.resolver.hear_validation(self.now, report);
                     }
                 }
             }
@@ -199,14 +201,14 @@ impl SlowPath {
         }
         let socket = self.socket(Transport::Udp, route.to);
         if let Err(error) = network.open(socket) {
-            return self.resolver.fail_batch(slot, &error);
+            return self.resolver.fail_batch(self.now, slot, &error);
         }
         *place(&mut self.batches, slot) = Some(socket);
         let local = || Some(std::net::Ipv4Addr::new(198, 18, 0, 1).into());
         let send = |query: &Query| network.send(socket, query.bytes()).map(drop);
         let sent = self.resolver.send_messages(slot, local, send);
         if let Err(error) = sent {
-            self.resolver.break_batch(slot, &error);
+            self.resolver.break_batch(self.now, slot, &error);
         }
     }
 
@@ -214,7 +216,7 @@ impl SlowPath {
     fn send_over_port(&mut self, slot: usize, route: Route, network: &mut dyn Network) {
         let Some(port) = &mut self.port else { panic!("the rig has no port for {route:?}") };
         self.departed.insert(slot);
-        for asked in port.send(slot, route, &mut self.resolver) {
+        for asked in port.send(self.now, slot, route, &mut self.resolver) {
             self.reach(slot, asked, network);
         }
     }
@@ -258,7 +260,7 @@ impl SlowPath {
         let socket = self.socket(Transport::Tcp, route.to);
         match network.open(socket) {
             Ok(()) => *place(&mut self.connections, slot) = Some(socket),
-            Err(error) => self.resolver.fail_connection(slot, &error),
+            Err(error) => self.resolver.fail_connection(self.now, slot, &error),
         }
     }
 
@@ -273,7 +275,7 @@ impl SlowPath {
             match network.send(socket, outgoing) {
                 Ok(sent) => self.resolver.note_sent(slot, sent),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => return self.resolver.break_connection(slot, &error),
+                Err(error) => return self.resolver.break_connection(self.now, slot, &error),
             }
         }
     }
@@ -289,7 +291,7 @@ impl SlowPath {
         let Arrival { socket, bytes, .. } = arrival;
         let has = |one: &Option<Socket>| one.is_some_and(|one| one.number == socket);
         if let Bytes::Encrypted(report) = bytes {
-            self.resolver.hear_encrypted(report);
+            self.resolver.hear_encrypted(self.now, report);
         } else if let Some(slot) = self.batches.iter().position(has) {
             self.hear_batch(slot, bytes);
         } else if let Some(slot) = self.connections.iter().position(has) {
@@ -307,15 +309,15 @@ impl SlowPath {
                 Bytes::Broken(_) => port.refuse(&asked),
                 _ => {}
             }
-            port.hear(&mut self.resolver);
+            port.hear(self.now, &mut self.resolver);
             return;
         }
         let to = self.batches[slot].map(|socket| socket.to);
         match bytes {
             Bytes::Datagram(from, bytes) if Some(from) == to => {
-                self.resolver.hear_batch(slot, &bytes);
+                self.resolver.hear_batch(self.now, slot, &bytes);
             }
-            Bytes::Broken(kind) => self.resolver.break_batch(slot, &kind.into()),
+            Bytes::Broken(kind) => self.resolver.break_batch(self.now, slot, &kind.into()),
             _ => {}
         }
     }
@@ -326,11 +328,15 @@ impl SlowPath {
             return;
         }
         match bytes {
-            Bytes::Stream(bytes) => self.resolver.hear_connection(slot, &bytes),
+            Bytes::Stream(bytes) => self.resolver.hear_connection(self.now, slot, &bytes),
             Bytes::End => {
-                self.resolver.break_connection(slot, &io::ErrorKind::UnexpectedEof.into());
+                self.resolver.break_connection(
+                    self.now,
+                    slot,
+                    &io::ErrorKind::UnexpectedEof.into(),
+                );
             }
-            Bytes::Broken(kind) => self.resolver.break_connection(slot, &kind.into()),
+            Bytes::Broken(kind) => self.resolver.break_connection(self.now, slot, &kind.into()),
             _ => {}
         }
     }

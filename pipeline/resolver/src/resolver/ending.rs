@@ -9,7 +9,7 @@ use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::subnet::Subnet;
 
 use super::shedding::Reason;
-use super::{Outcome, Resolver};
+use super::{Outcome, Resolver, Time};
 use crate::answers::Answers;
 use crate::counters::{add, count};
 use crate::origin::Origin;
@@ -165,7 +165,8 @@ impl Resolver {
 
     /// Answers the next waiters with SERVFAIL, as many as a ring of answers holds. `true`: no waiter is left, and all
     /// questions are forgotten.
-    pub fn drain(&mut self) -> bool {
+    pub fn drain(&mut self, now: Time) -> bool {
+        self.set_time(now);
         for _ in 0..MAX_EXPIRIES {
             let Some(expired) = self.questions.expire(Tick::MAX) else {
                 let questions = self.questions.pending.drain(|_| ());

@@ -65,6 +65,7 @@ pub struct Resolver {
     jobs: Jobs,
     prefetch: Prefetch,
     counters: Arc<Counters>,
+    /// The time of the last input.
     time: Time,
     /// How long a client waits at most.
     deadline: Duration,
@@ -187,8 +188,12 @@ impl Resolver {
         })
     }
 
-    /// Sets the time: once a turn, for everything that happens in it.
-    pub fn set_time(&mut self, time: Time) {
+    /// Sets the time of an input. All inputs of a turn of the driver have the same.
+    #[inline]
+    fn set_time(&mut self, time: Time) {
+        if time.context.now == self.time.context.now {
+            return;
+        }
         self.time = time;
         self.questions.now = time.now;
         self.upstreams.peers.now = time.now;
@@ -212,11 +217,6 @@ impl Resolver {
         self.answers.responder.outlets.set_room(outlet, room)
     }
 
-    /// The time of this turn, since the process started.
-    pub fn now(&self) -> Duration {
-        self.time.now
-    }
-
     /// How long a client waits at most.
     pub fn deadline(&self) -> Duration {
         self.deadline
@@ -228,7 +228,8 @@ impl Resolver {
     }
 
     /// Continues everything under way, and returns how much work there was.
-    pub fn turn(&mut self) -> usize {
+    pub fn turn(&mut self, now: Time) -> usize {
+        self.set_time(now);
         self.serve_timers();
         self.upstreams.probe();
         self.learn_failures();
@@ -246,7 +247,8 @@ impl Resolver {
     }
 
     /// Takes in a miss, whose answer leaves by `outlet`. The first miss of a question has it asked upstream.
-    pub fn take_in(&mut self, miss: &Miss, outlet: usize) {
+    pub fn take_in(&mut self, now: Time, miss: &Miss, outlet: usize) {
+        self.set_time(now);
         count(&self.counters.misses);
         let waiter = Waiter { miss, outlet };
         match miss.judged() == self.answers.rules().generation() {
@@ -312,7 +314,8 @@ impl Resolver {
     }
 
     /// Refuses a miss, because the thread is about to end.
-    pub fn turn_away(&mut self, miss: &Miss, outlet: usize) {
+    pub fn turn_away(&mut self, now: Time, miss: &Miss, outlet: usize) {
+        self.set_time(now);
         count(&self.counters.misses);
         self.servfail(Waiter { miss, outlet }, ExtendedError::NOT_READY);
     }

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::Resolver;
+use super::{Resolver, Time};
 use crate::upstreams::encrypted::EncryptedReport;
 use crate::upstreams::port_replies::Arrived;
 use crate::upstreams::query::Query;
@@ -41,7 +41,8 @@ impl Resolver {
     }
 
     /// Takes in a datagram that has come for a batch.
-    pub fn hear_batch(&mut self, slot: usize, datagram: &[u8]) {
+    pub fn hear_batch(&mut self, now: Time, slot: usize, datagram: &[u8]) {
+        self.set_time(now);
         if let Some(replied) = self.upstreams.hear_batch(slot, datagram) {
             self.conclude(replied, datagram);
         }
@@ -49,7 +50,8 @@ impl Resolver {
     }
 
     /// Takes in an arrival over a port for a batch. Says whether it was the reply to a query.
-    pub fn hear_port(&mut self, slot: usize, arrived: Arrived<'_>) -> bool {
+    pub fn hear_port(&mut self, now: Time, slot: usize, arrived: Arrived<'_>) -> bool {
+        self.set_time(now);
         let replied = self.upstreams.hear_port(slot, arrived);
         let is_reply = replied.is_some();
         if let Some(replied) = replied
@@ -67,30 +69,35 @@ impl Resolver {
     }
 
     /// The way to an upstream is open again: if it rests, it is probed at once.
-    pub fn hurry(&mut self, upstream: usize) {
+    pub fn hurry(&mut self, now: Time, upstream: usize) {
+        self.set_time(now);
         self.upstreams.peers.hurry(upstream);
     }
 
     /// No socket could be opened for a batch.
-    pub fn fail_batch(&mut self, slot: usize, error: &io::Error) {
+    pub fn fail_batch(&mut self, now: Time, slot: usize, error: &io::Error) {
+        self.set_time(now);
         self.upstreams.fail_batch(slot, error);
         self.learn_failures();
     }
 
     /// No UDP port of ours was free for a batch.
-    pub fn shed_batch(&mut self, slot: usize) {
+    pub fn shed_batch(&mut self, now: Time, slot: usize) {
+        self.set_time(now);
         self.upstreams.shed_batch(slot);
         self.learn_failures();
     }
 
     /// Ends a batch whose socket reported an error.
-    pub fn break_batch(&mut self, slot: usize, error: &io::Error) {
+    pub fn break_batch(&mut self, now: Time, slot: usize, error: &io::Error) {
+        self.set_time(now);
         self.upstreams.break_batch(slot, error);
         self.learn_failures();
     }
 
     /// Takes in what has come over a connection.
-    pub fn hear_connection(&mut self, slot: usize, bytes: &[u8]) {
+    pub fn hear_connection(&mut self, now: Time, slot: usize, bytes: &[u8]) {
+        self.set_time(now);
         self.upstreams.receive(slot, bytes);
         while let Some((replied, reply)) = self.upstreams.next_tcp_reply(slot) {
             self.conclude(replied, &reply);
@@ -99,19 +106,22 @@ impl Resolver {
     }
 
     /// No socket could be opened for a connection.
-    pub fn fail_connection(&mut self, slot: usize, error: &io::Error) {
+    pub fn fail_connection(&mut self, now: Time, slot: usize, error: &io::Error) {
+        self.set_time(now);
         self.upstreams.fail_connection(slot, error);
         self.learn_failures();
     }
 
     /// A connection has ended by itself.
-    pub fn break_connection(&mut self, slot: usize, error: &io::Error) {
+    pub fn break_connection(&mut self, now: Time, slot: usize, error: &io::Error) {
+        self.set_time(now);
         self.upstreams.break_connection(slot, error);
         self.learn_failures();
     }
 
     /// Takes in what came of a query to an encrypted upstream.
-    pub fn hear_encrypted(&mut self, report: EncryptedReport) {
+    pub fn hear_encrypted(&mut self, now: Time, report: EncryptedReport) {
+        self.set_time(now);
         if let Some((replied, reply)) = self.upstreams.hear_encrypted(report) {
             self.conclude(replied, &reply);
         }

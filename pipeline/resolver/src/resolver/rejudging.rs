@@ -8,7 +8,7 @@ use pmdns_stages::cache::{Entry, Head};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::{MissVerdict, Ruleset};
 
-use super::Resolver;
+use super::{Resolver, Time};
 use crate::answers::Answers;
 use crate::questions::pending::{Expired, Waiter};
 use crate::questions::question::{Question, Rule};
@@ -16,7 +16,8 @@ use crate::questions::question::{Question, Rule};
 impl Resolver {
     /// Swaps the rules in use for others. All answers in the cache are then judged again. So are the clients that wait: one
     /// whose question rules decide on now is answered by them at once.
-    pub fn swap_rules(&mut self, rules: &mut Arc<Ruleset>) {
+    pub fn swap_rules(&mut self, now: Time, rules: &mut Arc<Ruleset>) {
+        self.set_time(now);
         self.answers.responder.encode.swap_rules(rules);
         self.jobs.note_rules();
         let Self { questions, answers, .. } = self;

@@ -14,7 +14,8 @@ use crate::settings::Settings;
 
 impl Resolver {
     /// Credits a hit, reported by a data core, to its answer.
-    pub fn credit(&mut self, hit: Hit) {
+    pub fn credit(&mut self, now: Time, hit: Hit) {
+        self.set_time(now);
         self.prefetch.credit(hit, &mut self.answers);
     }
 
@@ -59,7 +60,8 @@ impl Resolver {
 
     /// Takes other settings over, and gives the old ones back. Questions under way go on with the upstreams that are asked
     /// now. The queries to upstreams that have left are given up.
-    pub fn swap_settings(&mut self, fresh: &mut Settings) {
+    pub fn swap_settings(&mut self, now: Time, fresh: &mut Settings) {
+        self.set_time(now);
         let Answers { store, stale, cuts_at_nxdomain, .. } = &mut self.answers;
         store.set_lifetimes(fresh.lifetimes, &fresh.retention);
         stale.follow(&fresh.cache, self.deadline, self.client_patience);
@@ -79,7 +81,8 @@ impl Resolver {
     }
 
     /// Begins a job.
-    pub fn begin_job(&mut self, job: Job) {
+    pub fn begin_job(&mut self, now: Time, job: Job) {
+        self.set_time(now);
         match job {
             Job::Outlook(inquiry, tell) => tell(self.outlook(&inquiry)),
             job => self.jobs.begin(job),

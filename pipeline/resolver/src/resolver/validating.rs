@@ -3,11 +3,10 @@
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::wire::dns::CLASS_IN;
 use pmdns_stages::wire::edns::ExtendedError;
-use pmdns_stages::wire::subnet::Subnet;
 use pmdns_validator::{Judgement, Limits, is_signed};
 
 use super::shedding::Reason;
-use super::{Outcome, Resolver};
+use super::{Outcome, Resolver, Time};
 use crate::counters::count;
 use crate::origin::Origin;
 use crate::questions::pending::{Admission, Ticket};
@@ -15,7 +14,9 @@ use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::replies::Answer;
-use crate::validation::{Ended, Fetched, Sound, Validated, ValidationReport, Verdict, worker};
+use crate::validation::{
+    Candidate, Ended, Fetched, Sound, Validated, ValidationReport, Verdict, worker,
+};
 
 impl Resolver {
     /// Handles an answer that concerns validation: it has to be judged, or it answers a question of the validator.
@@ -28,7 +29,8 @@ impl Resolver {
     ) {
         let Some(question) = self.questions.find(ticket) else { return };
         if question.is_checked() {
-            self.begin_validation((ticket, attempt, answer.network), &question, reply);
+            let candidate = Candidate { ticket, attempt, network: answer.network };
+            self.begin_validation(candidate, &question, reply);
         } else if self.questions.pending.is_unattended(ticket)
             && !is_signed(&reply, Limits::default().records)
         {
@@ -41,30 +43,26 @@ impl Resolver {
     }
 
     /// Judges a reply at once if no keys are needed, or hands it over to the validator.
-    fn begin_validation(
-        &mut self,
-        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
-        question: &Question,
-        reply: Vec<u8>,
-    ) {
+    fn begin_validation(&mut self, candidate: Candidate, question: &Question, reply: Vec<u8>) {
         let dnssec_ok = question.key().flags & Key::DO != 0;
         if let Some(verdict) = self.validation.verdict(question, &reply) {
             let judgement = Judgement { verdict, max_ttl: u32::MAX, keep: Vec::new() };
             let verdict = worker::verdict(&judgement, &reply, dnssec_ok);
-            return self.carry_out_verdict((ticket, attempt, network), verdict);
+            return self.carry_out_verdict(candidate, verdict);
         }
-        self.hand_over((ticket, attempt, network), question, reply, None);
+        self.hand_over(candidate, question, reply, None);
     }
 
     /// Hands a reply over to the validator, and charges the first of its client prefixes that has a place. The prefix
     /// `shed` is left out: it had no room for a question that the validation needs.
     fn hand_over(
         &mut self,
-        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
+        candidate: Candidate,
         question: &Question,
         reply: Vec<u8>,
         shed: Option<ClientPrefix>,
     ) {
+        let ticket = candidate.ticket;
         let clients = self.questions.pending.prefixes_of(ticket);
         let mut clients = clients.into_iter().filter(|prefix| shed != Some(*prefix));
         let Self { validation, time, .. } = self;
@@ -78,7 +76,7 @@ impl Resolver {
         }
         self.questions.pending.pass_on(ticket, place.clients);
         let was_shed = shed.is_some();
-        let validated = Validated { ticket, attempt, network, was_shed, place };
+        let validated = Validated { candidate, was_shed, place };
         let dnssec_ok = question.key().flags & Key::DO != 0;
         self.validation.validate(validated, question, reply, dnssec_ok);
     }
@@ -86,25 +84,24 @@ impl Resolver {
     /// Hands a reply over again after a question for it was shed. Clients of another prefix may wait for it and have
     /// room.
     fn hand_over_again(&mut self, ended: &Ended, reply: Vec<u8>) {
-        let Ended { ticket, attempt, network, was_shed, clients } = *ended;
-        let Some(question) = self.questions.find(ticket) else { return };
+        let Ended { candidate, was_shed, clients } = *ended;
+        let Some(question) = self.questions.find(candidate.ticket) else { return };
         if was_shed {
-            return self.settle(ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
+            return self
+                .settle(candidate.ticket, &Outcome::Shed(ExtendedError::DNSSEC_INDETERMINATE));
         }
-        self.hand_over((ticket, attempt, network), &question, reply, Some(clients));
+        self.hand_over(candidate, &question, reply, Some(clients));
     }
 
     /// Takes in a report of the validator.
-    pub fn hear_validation(&mut self, report: ValidationReport) {
+    pub fn hear_validation(&mut self, now: Time, report: ValidationReport) {
+        self.set_time(now);
         match report {
             ValidationReport::Verdict { slot, verdict, cost } => {
                 let Some(ended) = self.validation.end(slot, cost, self.time.now) else { return };
                 match verdict {
                     Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
-                    verdict => {
-                        let Ended { ticket, attempt, network, .. } = ended;
-                        self.carry_out_verdict((ticket, attempt, network), verdict);
-                    }
+                    verdict => self.carry_out_verdict(ended.candidate, verdict),
                 }
             }
             ValidationReport::Fetch { slot, name, qtype } => {
@@ -114,12 +111,9 @@ impl Resolver {
         }
     }
 
-    fn carry_out_verdict(
-        &mut self,
-        (ticket, attempt, network): (Ticket, Attempt, Option<Subnet>),
-        verdict: Verdict,
-    ) {
+    fn carry_out_verdict(&mut self, candidate: Candidate, verdict: Verdict) {
         use pmdns_validator::Verdict::{Insecure, Secure};
+        let Candidate { ticket, attempt, network } = candidate;
         count(match &verdict {
             Verdict::Sound(Sound { standing: Secure, .. }) => &self.counters.secure,
             Verdict::Sound(Sound { standing: Insecure, .. }) => &self.counters.insecure,

@@ -44,12 +44,18 @@ pub(crate) struct Validation {
     work: VecDeque<Work>,
 }
 
-/// A reply under validation.
-pub(crate) struct Validated {
+/// A reply that may become an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
     pub(crate) ticket: Ticket,
     pub(crate) attempt: Attempt,
     /// The network it is for; `None`: it is for everybody.
     pub(crate) network: Option<Subnet>,
+}
+
+/// A reply under validation.
+pub(crate) struct Validated {
+    pub(crate) candidate: Candidate,
     /// Whether a question that its validation needed has been shed before.
     pub(crate) was_shed: bool,
     pub(crate) place: TakenSlot<ClientPrefix>,
@@ -57,9 +63,7 @@ pub(crate) struct Validated {
 
 /// A reply whose verdict has come.
 pub(crate) struct Ended {
-    pub(crate) ticket: Ticket,
-    pub(crate) attempt: Attempt,
-    pub(crate) network: Option<Subnet>,
+    pub(crate) candidate: Candidate,
     pub(crate) was_shed: bool,
     /// The prefix that had its place.
     pub(crate) clients: ClientPrefix,
@@ -227,9 +231,8 @@ impl Validation {
 
     /// Takes out a reply whose verdict has come, and frees its place. `cost` is charged to its clients and zone.
     pub(crate) fn end(&mut self, slot: usize, cost: Cost, now: Duration) -> Option<Ended> {
-        let Validated { ticket, attempt, network, was_shed, place } =
-            self.under_way.try_remove(slot)?;
-        let ended = Ended { ticket, attempt, network, was_shed, clients: place.clients };
+        let Validated { candidate, was_shed, place } = self.under_way.try_remove(slot)?;
+        let ended = Ended { candidate, was_shed, clients: place.clients };
         self.slots.give_back(place, cost, now);
         Some(ended)
     }

@@ -24,12 +24,12 @@ fn trust(zone: &str) -> Trust {
 /// Hands over the reply to `question`; `false`: it has no place.
 fn validate(validation: &mut Validation, clients: [u8; 4], question: &Question) -> bool {
     let attempt = Attempt { upstream: 0, transport: Transport::Udp, edns: true, late: false };
+    let candidate = Candidate { ticket: Ticket::NONE, attempt, network: None };
     let clients = lengths().prefix(clients.into(), 53);
     let Some(place) = validation.take_place(clients, question, Duration::ZERO) else {
         return false;
     };
-    let validated =
-        Validated { ticket: Ticket::NONE, attempt, network: None, was_shed: false, place };
+    let validated = Validated { candidate, was_shed: false, place };
     validation.validate(validated, question, REPLY.to_vec(), false);
     true
 }

@@ -15,7 +15,7 @@ use arrayvec::ArrayVec;
 use pmdns_config::limits::MAX_QUERY_SOURCES;
 use pmdns_config::narrow::{to_u8, to_u32, to_usize};
 use pmdns_nics::{Burst, Frame, FramePool, release};
-use pmdns_resolver::{Arrived, Query, Random, Resolver, Route};
+use pmdns_resolver::{Arrived, Query, Random, Resolver, Route, Time};
 use pmdns_stages::Packet;
 use pmdns_stages::arrival::Arrival;
 use pmdns_stages::datagram::{self, Ends};
@@ -101,21 +101,21 @@ impl PortDriver {
     }
 
     /// Sends the query of a batch, from a random UDP port of a random source.
-    pub fn send_batch(&mut self, slot: usize, route: Route, resolver: &mut Resolver) {
+    pub fn send_batch(&mut self, now: Time, slot: usize, route: Route, resolver: &mut Resolver) {
         let Some(NextHop { hop, place }) = self.hops.choose(route.upstream) else {
-            return resolver.break_batch(slot, &io::ErrorKind::HostUnreachable.into());
+            return resolver.break_batch(now, slot, &io::ErrorKind::HostUnreachable.into());
         };
         let number = usize::from(place.port);
         let (source, port) = match self.claim(slot, number, route.to.ip()) {
             Ok(Some(place)) => place,
-            Ok(None) => return resolver.shed_batch(slot),
-            Err(error) => return resolver.fail_batch(slot, &error),
+            Ok(None) => return resolver.shed_batch(now, slot),
+            Err(error) => return resolver.fail_batch(now, slot, &error),
         };
         if self.sent.len() <= slot {
             self.sent.resize(slot + 1, None);
         }
         self.sent[slot] = Some(Sent { from: (source, port), hop: to_u8(hop) });
-        self.hops.note_query(hop, resolver.now());
+        self.hops.note_query(hop, now.now);
         let Some(from) = self.parts.sources.source(source) else { return };
         let from = SocketAddr::new(from.address, port);
         let ends = Ends { next_hop: place.mac, from, to: route.to };
@@ -168,7 +168,7 @@ impl PortDriver {
     }
 
     /// Passes what has come to `resolver`, and asks for the addresses of next hops. Returns how much came.
-    pub fn hear(&mut self, resolver: &mut Resolver) -> usize {
+    pub fn hear(&mut self, now: Time, resolver: &mut Resolver) -> usize {
         let mut heard = 0;
         for ring in 0..self.parts.replies.len() {
             let mut packets: ArrayVec<Packet, MAX_TAKEN> = ArrayVec::new();
@@ -179,22 +179,21 @@ impl PortDriver {
             self.parts.replies[ring].publish();
             packets.iter().for_each(|packet| packet.frame.prefetch());
             for packet in &packets {
-                self.hear_packet(packet, resolver);
+                self.hear_packet(now, packet, resolver);
             }
             let mut frames: Burst = packets.drain(..).map(|packet| packet.frame).collect();
             release(&mut frames);
         }
         let mut probes = Burst::new();
-        let now = resolver.now();
-        let opened = |upstream| resolver.hurry(upstream);
-        self.hops.turn(now, &self.parts.pool, &mut probes, opened);
+        let opened = |upstream| resolver.hurry(now, upstream);
+        self.hops.turn(now.now, &self.parts.pool, &mut probes, opened);
         self.parts.queries.push_batch(&mut probes);
         heard
     }
 
-    fn hear_packet(&mut self, packet: &Packet, resolver: &mut Resolver) {
+    fn hear_packet(&mut self, now: Time, packet: &Packet, resolver: &mut Resolver) {
         let Some(reply) = Reply::read(packet, &self.parts.sources) else {
-            return self.hops.hear(packet, resolver.now());
+            return self.hops.hear(packet, now.now);
         };
         let slot = to_usize(reply.owner.slot.into());
         // The UDP port may belong to another query by now.
@@ -215,7 +214,7 @@ impl PortDriver {
             Arrival::Neighbor => return,
         };
         // A forged reply does not keep a next hop that is gone.
-        if resolver.hear_port(slot, arrived) {
+        if resolver.hear_port(now, slot, arrived) {
             self.hops.note_reply(hop.into());
         }
     }
