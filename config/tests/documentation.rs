@@ -319,6 +319,7 @@ fn sources_that_use_settings() -> Vec<String> {
         include_str!("../src/cookies.rs"),
         include_str!("../src/discovery.rs"),
         include_str!("../src/token.rs"),
+        include_str!("../src/client_prefix.rs"),
         include_str!("../src/port_blocks.rs"),
     ];
     let mut sources = makers.map(str::to_owned).to_vec();

@@ -40,7 +40,7 @@ pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
 pub use pmdns_resolver::fuzz_api;
 pub use pmdns_resolver::{
-    Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, PrefixLengths,
+    Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts,
     UpstreamCounters, UpstreamSnapshot,
 };
 pub use port::{Hops, PortDriver, PortParts, Seeker};
