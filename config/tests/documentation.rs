@@ -310,6 +310,7 @@ fn sources_that_use_settings() -> Vec<String> {
         "pipeline/resolver/src",
         "pipeline/streams/src",
         "pipeline/control/src",
+        "pipeline/encrypted/src",
         "pipeline/engine/src",
         "pipeline/src",
     ];

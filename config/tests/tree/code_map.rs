@@ -10,7 +10,7 @@ const PAGE: &str = "docs/code-map.md";
 const WRITE: &str = "PMDNS_WRITE_CODE_MAP";
 
 /// The crates, in the order of their imports, and the folder of each one's modules.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "config",
     "nics",
     "nics/dpdk-sys",
@@ -21,6 +21,7 @@ const CRATES: [&str; 12] = [
     "pipeline/streams",
     "pipeline/control",
     "pipeline/engine",
+    "pipeline/encrypted",
     "pipeline",
     "bench",
 ];
