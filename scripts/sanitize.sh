@@ -45,6 +45,7 @@ if [[ $sanitizer == lab ]]; then
 elif [[ $sanitizer == address ]]; then
     run -p pmdns-config -p pmdns-import -p pmdns-nics -p pmdns-stages --lib
     run -p pmdns-resolver -p pmdns-engine --lib --test slowpath --test kernel --test line
+    run -p pmdns-encrypted --lib --test upstreams
     run -p pmdns --lib
 else
     run -p pmdns-nics --lib

@@ -9,7 +9,7 @@ use crate::settings::RateLimit;
 
 /// Which addresses have blocks of ports, and how large those are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortBlocks {
+pub(crate) struct PortBlocks {
     /// The bits of a port that are its block; 0: there are no blocks.
     mask: u16,
     /// Networks with their masks; the rest of the list has no address.
@@ -21,7 +21,7 @@ impl PortBlocks {
     const NOBODY: (u32, u32) = (1, 0);
 
     /// The blocks of `ratelimit.ipv4_port_bits` and `ratelimit.ipv4_port_prefixes`.
-    pub fn of(settings: &RateLimit) -> Self {
+    pub(crate) fn of(settings: &RateLimit) -> Self {
         let rest = u16::MAX.checked_shr(settings.ipv4_port_bits.into()).unwrap_or(0);
         let mut networks = [Self::NOBODY; MAX_PORT_PREFIXES];
         for (place, prefix) in networks.iter_mut().zip(&settings.ipv4_port_prefixes) {
@@ -35,13 +35,13 @@ impl PortBlocks {
 
     /// Whether no address has any.
     #[inline(always)]
-    pub fn are_none(&self) -> bool {
+    pub(crate) fn are_none(&self) -> bool {
         self.mask == 0
     }
 
     /// The block of a client's port; 0 where the client has no blocks.
     #[inline(never)]
-    pub fn block(&self, address: Ipv4Addr, port: u16) -> u16 {
+    pub(crate) fn block(&self, address: Ipv4Addr, port: u16) -> u16 {
         let is_in = |(network, mask): &(u32, u32)| address.to_bits() & mask == *network;
         if self.are_none() || !self.networks.iter().any(is_in) {
             return 0;

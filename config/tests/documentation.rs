@@ -310,6 +310,7 @@ fn sources_that_use_settings() -> Vec<String> {
         "pipeline/resolver/src",
         "pipeline/streams/src",
         "pipeline/control/src",
+        "pipeline/encrypted/src",
         "pipeline/engine/src",
         "pipeline/src",
     ];
@@ -319,6 +320,7 @@ fn sources_that_use_settings() -> Vec<String> {
         include_str!("../src/cookies.rs"),
         include_str!("../src/discovery.rs"),
         include_str!("../src/token.rs"),
+        include_str!("../src/client_prefix.rs"),
         include_str!("../src/port_blocks.rs"),
     ];
     let mut sources = makers.map(str::to_owned).to_vec();

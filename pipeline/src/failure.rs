@@ -190,7 +190,7 @@ fn of_engine(error: &EngineError) -> u8 {
         | EngineError::Cache(_)
         | EngineError::Rules(_)
         | EngineError::Cookies(_)
-        | EngineError::Trust(_)
+        | EngineError::Encrypted(_)
         | EngineError::Anchors(_) => 2,
         EngineError::Random(_) | EngineError::Thread(_) => 1,
     }

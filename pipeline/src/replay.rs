@@ -90,6 +90,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
         queues: near,
         pool,
         streams: None,
+        load_encrypted: pmdns_encrypted::load,
     })?;
     let clients = clients.zip(engine.clients.take());
     let start = |(open, table): (OpenClients, _)| open.without_journal().start(table, None);

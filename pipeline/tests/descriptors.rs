@@ -33,6 +33,9 @@ use stub::Stub;
 
 /// Whether upstreams are asked over a port.
 pub(crate) const BY_PORT: bool = false;
+/// Who asks encrypted upstreams.
+pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
+    pmdns_engine::encrypted::without_encrypted;
 
 /// Descriptors the process may have: few, so that they are soon used up.
 const LIMIT: usize = 200;

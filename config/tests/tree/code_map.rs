@@ -10,7 +10,7 @@ const PAGE: &str = "docs/code-map.md";
 const WRITE: &str = "PMDNS_WRITE_CODE_MAP";
 
 /// The crates, in the order of their imports, and the folder of each one's modules.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "config",
     "nics",
     "nics/dpdk-sys",
@@ -22,6 +22,7 @@ const CRATES: [&str; 13] = [
     "pipeline/control",
     "pipeline/engine",
     "pipeline/import",
+    "pipeline/encrypted",
     "pipeline",
     "bench",
 ];

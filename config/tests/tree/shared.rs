@@ -73,8 +73,8 @@ const FILES: [(&str, Of); 34] = [
     ("pipeline/src/service.rs", Clients("Gate")),
     ("pipeline/src/runtime/journal.rs", Ours("changes of operators")),
     ("pipeline/engine/src/slowpath/channels.rs", Ours("jobs on the cache")),
-    ("pipeline/engine/src/slowpath/encrypted/dot.rs", Ours("queries that have a piece of a quota")),
-    ("pipeline/engine/src/slowpath/encrypted/mod.rs", Ours("queries that have a piece of a quota")),
+    ("pipeline/encrypted/src/dot.rs", Ours("queries that have a piece of a quota")),
+    ("pipeline/encrypted/src/thread.rs", Ours("queries that have a piece of a quota")),
     (
         "pipeline/engine/src/slowpath/validation/mod.rs",
         Ours("validations that have a place by prefix and zone"),
@@ -223,7 +223,7 @@ fn calls(code: &str, maker: &str) -> bool {
 /// Whether a file is code of the program.
 fn is_ours(name: &str) -> bool {
     let roots = ["config/src/", "nics/src/", "stages/src/", "pipeline/src/"];
-    let parts = ["resolver", "streams", "validator", "control", "engine", "import"];
+    let parts = ["resolver", "streams", "validator", "control", "engine", "encrypted", "import"];
     let is_part = |part: &&str| name.starts_with(&format!("pipeline/{part}/src/"));
     let is_test =
         ["/tests", "testing.rs", "stub.rs", "fixture.rs"].iter().any(|part| name.contains(part));

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_nics::hugepage::Arena;
-use pmdns_nics::stream::IdleTime;
-use pmdns_nics::{Burst, Frame, FramePool, HeapPool, MAX_BURST, Queues, memory};
+use pmdns_nics::{
+    Burst, Frame, FramePool, HeapPool, MAX_BURST, PortFacts, PortPlan, Queues, memory,
+};
 use pmdns_stages::cache::{Cache, Entry, Writer};
 use pmdns_stages::client_table::ClientTableWriter;
 use pmdns_stages::cookie::Cookies;
@@ -13,11 +14,11 @@ use pmdns_stages::policy::{Ruleset, RulesetError};
 use pmdns_stages::ports::Port;
 use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
 use pmdns_stages::wire::name::Seed;
-use pmdns_streams::driver::{self, ThreadEnds};
 
 #[cfg(debug_assertions)]
 use crate::clock::SteppedTime;
 use crate::clock::{Clock, FIRST_SECOND};
+use crate::encrypted::asked_by_test;
 use crate::engine::{Engine, EngineParts, EngineStreams, Gauges, random_seed};
 use crate::exceptions::TapThread;
 use crate::line::{StageParts, Stages};
@@ -136,8 +137,6 @@ pub struct Rig {
     pub pool: FramePool,
     /// The far end of the port.
     pub far: Queues,
-    /// The ends of the port of clients over streams, if there are any.
-    pub ends: Vec<ThreadEnds>,
 }
 
 impl Rig {
@@ -146,6 +145,17 @@ impl Rig {
         let clock = Clock::start().with_first_second(FIRST_SECOND);
         let seed = random_seed().expect("the system has random numbers");
         Self::of(config, clock, seed, FRAMES)
+    }
+
+    /// The same with a port of clients over streams, which has these facts and is opened by its plan.
+    pub fn with_streams(
+        config: &Config,
+        facts: PortFacts,
+        open: impl FnOnce(&PortPlan) -> (Queues, EngineStreams),
+    ) -> Self {
+        let clock = Clock::start().with_first_second(FIRST_SECOND);
+        let seed = random_seed().expect("the system has random numbers");
+        Self::build(config, clock, seed, FRAMES, Some((facts, open)))
     }
 
     /// The same with a clock that stands still until the test advances the returned time.
@@ -159,28 +169,37 @@ impl Rig {
 
     /// The same with this clock, this seed of all hashes, and this number of frames.
     pub fn of(config: &Config, clock: Clock, seed: Seed, frames: usize) -> Self {
+        type NoPort = fn(&PortPlan) -> (Queues, EngineStreams);
+        Self::build(config, clock, seed, frames, None::<(_, NoPort)>)
+    }
+
+    fn build(
+        config: &Config,
+        clock: Clock,
+        seed: Seed,
+        frames: usize,
+        streams: Option<(PortFacts, impl FnOnce(&PortPlan) -> (Queues, EngineStreams))>,
+    ) -> Self {
         let all_cores: Vec<usize> = (0..64).collect();
         let queues = 8;
         let (nic, near, far) = memory::link("p0", 0, queues, DEPTH);
         let mut facts = vec![pmdns_nics::Nic::facts(&nic).clone()];
-        facts.extend(config.streams.are_configured().then(driver::facts));
+        let open = streams.map(|(of_streams, open)| {
+            facts.push(of_streams);
+            open
+        });
         let topology = Topology::plan(config, &facts, &all_cores).expect("a lawful placement");
         let pool = FramePool::Heap(HeapPool::new(frames));
-        let mut queues = vec![near];
-        let (mut ends, mut streams) = (Vec::new(), None);
-        if let Some(plan) = topology.ports.get(1) {
-            let port = driver::open(config, plan, 1, [0; 16]).expect("the streams' port");
-            queues.push(port.queues);
-            ends = port.threads;
-            streams = Some(EngineStreams { pool: port.pool, idle_time: IdleTime::default() });
-        }
+        let opened = open.map(|open| open(&topology.ports[1]));
+        let (of_streams, streams) = opened.unzip();
         let parts = EngineParts {
             config,
             topology: topology.clone(),
             facts: &facts,
-            queues,
+            queues: std::iter::once(near).chain(of_streams).collect(),
             pool: pool.clone(),
             streams,
+            load_encrypted: asked_by_test,
         };
         let engine = Engine::build_from(clock, seed, parts).expect("the engine can be built");
         let Engine {
@@ -211,7 +230,6 @@ impl Rig {
             news,
             pool,
             far,
-            ends,
         }
     }
 

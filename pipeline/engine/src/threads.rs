@@ -24,16 +24,13 @@ pub fn nap(most: Duration) {
 }
 
 /// Starts a thread that works for the calling one. Its name is the caller's with a suffix.
-pub(crate) fn beside(
-    suffix: &str,
-    body: impl FnOnce() + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
+pub fn beside(suffix: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let name = format!("{}-{suffix}", std::thread::current().name().unwrap_or("slowpath"));
     std::thread::Builder::new().name(name).spawn(body)
 }
 
 /// Waits for the end of such a thread, which has no work left.
-pub(crate) fn join(thread: Option<JoinHandle<()>>) {
+pub fn join(thread: Option<JoinHandle<()>>) {
     if let Some(thread) = thread {
         let ended = thread.join();
         debug_assert!(ended.is_ok() || std::thread::panicking(), "its panic is reported above");

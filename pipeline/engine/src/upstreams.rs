@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pmdns_config::Config;
 use pmdns_resolver::{Roster, RosterError, Settings};
 
-use crate::slowpath::{EncryptedChange, Trust, TrustError};
+use crate::encrypted::{EncryptedChange, EncryptedError, LoadEncrypted, are_encrypted};
 
 /// Why upstreams cannot be taken over.
 #[derive(Debug, thiserror::Error)]
@@ -14,9 +14,9 @@ pub enum UpstreamsError {
     /// There is no slot for one of them.
     #[error("{1}")]
     Roster(usize, RosterError),
-    /// The certificates to check one by cannot be used.
+    /// One is encrypted, and cannot be asked.
     #[error(transparent)]
-    Trust(#[from] TrustError),
+    Encrypted(#[from] EncryptedError),
     /// The system gives no threads.
     #[error("upstream: {0}")]
     System(#[from] io::Error),
@@ -28,27 +28,30 @@ impl UpstreamsError {
         match self {
             Self::Roster(place, RosterError::OverPort) => Some(format!("upstream[{place}].port")),
             Self::Roster(place, RosterError::Full) => Some(format!("upstream[{place}]")),
-            Self::Trust(_) | Self::System(_) => None,
+            Self::Encrypted(_) | Self::System(_) => None,
         }
     }
 }
 
 /// The upstreams in use. Copies show the same. No data core asks.
-#[derive(Clone, Debug, Default)]
-pub struct UpstreamsInUse(Arc<Mutex<InUse>>);
+#[derive(Clone, Debug)]
+pub struct UpstreamsInUse {
+    now: Arc<Mutex<InUse>>,
+    load_encrypted: LoadEncrypted,
+}
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct InUse {
     roster: Arc<Roster>,
-    /// Whether threads for encrypted upstreams run.
-    has_threads: bool,
+    /// Whether drivers of encrypted upstreams run.
+    has_drivers: bool,
 }
 
 /// The changes for one thread of the slow path.
 pub struct ResolverUpdate {
     /// For its resolver.
     pub settings: Settings,
-    /// For the thread beside it; none: it never had an encrypted upstream.
+    /// For the driver beside it; none: it never had an encrypted upstream.
     pub encrypted: Option<EncryptedChange>,
 }
 
@@ -60,10 +63,11 @@ pub struct UpstreamsUpdate {
 }
 
 impl UpstreamsInUse {
-    /// Those of the start.
-    pub fn new(config: &Config) -> Self {
+    /// Those of the start. Encrypted ones that come later are loaded by `load_encrypted`.
+    pub fn new(config: &Config, load_encrypted: LoadEncrypted) -> Self {
         let roster = Arc::new(Roster::new(config));
-        Self(Arc::new(Mutex::new(InUse { has_threads: is_encrypted(&roster), roster })))
+        let now = InUse { has_drivers: are_encrypted(&roster), roster };
+        Self { now: Arc::new(Mutex::new(now)), load_encrypted }
     }
 
     /// The upstreams by slot.
@@ -83,16 +87,15 @@ impl UpstreamsInUse {
         config: &Config,
         threads: usize,
     ) -> Result<UpstreamsUpdate, UpstreamsError> {
-        let InUse { roster, has_threads } = self.now();
+        let InUse { roster, has_drivers } = self.now();
         let roster =
             roster.follow(config).map_err(|(place, error)| UpstreamsError::Roster(place, error))?;
-        let trust = Trust::load(&config.upstreams)?;
+        let upstreams = (self.load_encrypted)(config)?;
         let next =
-            InUse { has_threads: has_threads || is_encrypted(&roster), roster: roster.into() };
+            InUse { has_drivers: has_drivers || are_encrypted(&roster), roster: roster.into() };
         let threads = (0..threads).map(|_| {
-            let bootstrap = &config.slowpath.bootstrap;
-            let change = |is_new| EncryptedChange::new(&next.roster, bootstrap, &trust, is_new);
-            let encrypted = next.has_threads.then(|| change(!has_threads)).transpose()?;
+            let change = || EncryptedChange::new(&*upstreams, &next.roster, !has_drivers);
+            let encrypted = next.has_drivers.then(change).transpose()?;
             let settings = Settings::new(config, Roster::clone(&next.roster))?;
             Ok::<_, io::Error>(ResolverUpdate { settings, encrypted })
         });
@@ -101,14 +104,10 @@ impl UpstreamsInUse {
 
     /// What was built comes into use.
     pub(crate) fn set(&self, update: &UpstreamsUpdate) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = update.next.clone();
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = update.next.clone();
     }
 
     fn now(&self) -> InUse {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
-
-fn is_encrypted(roster: &Roster) -> bool {
-    roster.in_use().iter().any(|(_, slot)| slot.upstream.address.server().is_some())
 }

@@ -28,6 +28,9 @@ use stub::{Asked, Stub};
 
 /// Whether upstreams are asked over a port.
 pub(crate) const BY_PORT: bool = false;
+/// Who asks encrypted upstreams.
+pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
+    pmdns_engine::encrypted::without_encrypted;
 
 /// Questions that each end in an error.
 const QUESTIONS: usize = 3000;

@@ -58,7 +58,6 @@ pub use counters::{
 pub use origin::Origin;
 pub use outlook::{Inquiry, Outlook, UpstreamOutlook};
 pub use output::Output;
-pub use questions::prefixes::PrefixLengths;
 pub use random::Random;
 pub use resolver::{Means, Parts, Resolver, Time};
 pub use roster::{Roster, RosterError, Slot};

@@ -39,7 +39,7 @@ pub use counters::{ListCounters, ListSnapshot};
 use fetch::Source;
 pub(crate) use keep::clear;
 use list::{Followed, List};
-use pmdns_engine::roots;
+use pmdns_encrypted::roots;
 use pmdns_engine::threads::{join_within, pin};
 pub(crate) use reach::Reach;
 

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use pmdns_config::files::{folder_of, open_regular};
 use pmdns_config::{Config, NamedPath, PathUse};
-use pmdns_engine::roots;
-use pmdns_engine::slowpath::{Trust, TrustError};
+use pmdns_encrypted::{Trust, TrustError, roots};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::facts::{Lack, Machine};

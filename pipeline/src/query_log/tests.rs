@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use pmdns_config::DnstapReader;
+use pmdns_engine::encrypted::without_encrypted;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
 use pmdns_resolver::{Answered, Origin};
@@ -221,7 +222,7 @@ fn old_rows_leave_the_database() {
         database.query_row("SELECT count(*) FROM query", [], |row| row.get::<_, i64>(0)).unwrap()
     };
     let reopened = || {
-        let in_use = (RuleNames::default(), UpstreamsInUse::new(&config));
+        let in_use = (RuleNames::default(), UpstreamsInUse::new(&config, without_encrypted));
         let words = Words::new(Clients::new(&config.query_log).unwrap(), in_use);
         Database::open(&config.query_log, &path, words, Arc::default()).unwrap()
     };

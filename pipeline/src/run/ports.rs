@@ -78,6 +78,7 @@ impl StartedPorts {
             queues,
             pool: pool.clone(),
             streams,
+            load_encrypted: pmdns_encrypted::load,
         })?;
         for tap in &mut engine.taps {
             let port = tap.port();

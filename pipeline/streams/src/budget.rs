@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use pmdns_config::ClientPrefix;
 use pmdns_config::narrow::to_u32;
 use pmdns_config::shares::{ShareTable, Ticket};
 
 use crate::lock::lock;
-use crate::prefix::ClientPrefix;
 use crate::reader::Reader;
 
 /// The unit in which bytes are counted. A part of one counts whole.

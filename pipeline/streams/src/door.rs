@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use pmdns_config::ClientPrefix;
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::{StreamToken, write_stream_query};
 use tokio::sync::oneshot;
@@ -16,7 +17,6 @@ pub use crate::answer::Answer;
 use crate::budget::Budget;
 use crate::entrances::Entrances;
 use crate::lock::lock;
-use crate::prefix::ClientPrefix;
 use crate::reader::Reader;
 use crate::refusal::{kept, servfail};
 use crate::table::{SharedTable, Waiting};
@@ -50,7 +50,7 @@ impl Door {
     ) -> Pending {
         let counters = self.entrances.counters.of(transport);
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
-        let prefix = self.entrances.lengths.prefix(client);
+        let prefix = self.entrances.lengths.of_peer(client);
         let (give, answer) = oneshot::channel();
         let expires = Instant::now() + self.entrances.patience;
         let (reader, query) = (Arc::clone(reader), kept(message));

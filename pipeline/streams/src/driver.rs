@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pmdns_config::narrow::to_u8;
-use pmdns_config::{Config, Streams};
+use pmdns_config::{Config, PrefixLengths, Streams};
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::{Request, STREAM_MESSAGE, STREAM_ROOM, StreamHeader};
 use pmdns_nics::{
@@ -26,7 +26,6 @@ use crate::counters::AllCounters;
 use crate::door::Door;
 use crate::entrances::{Bell, Entrance, Entrances};
 use crate::lock::lock;
-use crate::prefix::PrefixLengths;
 use crate::table::{SharedTable, Table};
 
 /// The name of the port in reports.

@@ -37,7 +37,6 @@ pub mod listeners;
 mod load;
 mod lock;
 pub mod places;
-pub mod prefix;
 mod proxy;
 mod quic_socket;
 mod reader;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pmdns_config::Config;
 use pmdns_config::shares::{Entry, ShareTable, Ticket};
+use pmdns_config::{ClientPrefix, Config, PrefixLengths};
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::{IdleTime, Transport};
 use tokio::sync::{oneshot, watch};
@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::counters::AllCounters;
 use crate::load::Load;
 use crate::lock::lock;
-use crate::prefix::{ClientPrefix, PrefixLengths};
 
 /// The places of all connections. Cloning it gives another handle to the same places.
 #[derive(Clone, Debug)]
@@ -85,7 +84,7 @@ impl Places {
     /// A place for a new connection of `client`, or `None` if there is none. Either is counted.
     pub fn enter(&self, client: SocketAddr, transport: Transport) -> Option<(Place, Lost)> {
         let (places, counters) = (&self.0, self.0.counters.of(transport));
-        let prefix = places.lengths.prefix(client);
+        let prefix = places.lengths.of_peer(client);
         let mut held = lock(&places.held);
         if held.shares().held_by(prefix) >= places.most_of_prefix {
             count(&counters.refused_prefix);
@@ -112,7 +111,7 @@ impl Places {
     pub(crate) fn are_few_for(&self, client: SocketAddr) -> bool {
         let places = &self.0;
         let held = lock(&places.held);
-        let of_prefix = held.shares().held_by(places.lengths.prefix(client));
+        let of_prefix = held.shares().held_by(places.lengths.of_peer(client));
         Load::of(held.shares().held(), places.most) != Load::Low
             || of_prefix >= places.most_of_prefix / 4
     }
@@ -167,7 +166,7 @@ impl Place {
     /// counted.
     pub(crate) fn move_to(&self, client: SocketAddr) -> bool {
         let places = &self.places;
-        let prefix = places.lengths.prefix(client);
+        let prefix = places.lengths.of_peer(client);
         let mut held = lock(&places.held);
         held.pass_on(self.ticket, prefix);
         let has_place = held.shares().held_by(prefix) <= places.most_of_prefix;

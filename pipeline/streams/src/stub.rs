@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pmdns_config::PrefixLengths;
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE, STREAM_ROOM, StreamHeader, Transport};
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use rtrb::{Consumer, RingBuffer};
@@ -19,7 +20,6 @@ use crate::door::Door;
 use crate::entrances::{Entrance, Entrances};
 use crate::lock::lock;
 use crate::places::{Lost, Place, Places};
-use crate::prefix::PrefixLengths;
 use crate::service::{Limits, Service};
 use crate::table::{SharedTable, Table};
 use crate::testing::{config, everybody};

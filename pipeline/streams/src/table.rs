@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use pmdns_config::ClientPrefix;
 use pmdns_config::narrow::to_u16;
 use pmdns_config::shares::{Entry, ShareTable, Ticket};
 use pmdns_nics::stream::{StreamToken, Transport};
@@ -12,7 +13,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::answer::Answer;
-use crate::prefix::ClientPrefix;
 use crate::reader::Reader;
 
 /// The most places: their numbers have 16 bits.

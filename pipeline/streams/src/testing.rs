@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pmdns_config::{Config, RateLimit, Streams};
+use pmdns_config::{ClientPrefix, Config, PrefixLengths, RateLimit, Streams};
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE};
 use pmdns_nics::{Burst, MAX_BURST, PortPlan, Rss};
 use socket2::{Domain, Socket, Type};
@@ -16,7 +16,6 @@ use crate::counters::{AllCounters, StreamSnapshot};
 use crate::door::Transport;
 use crate::driver::{self, Port};
 use crate::listeners::Listeners;
-use crate::prefix::{ClientPrefix, PrefixLengths};
 use crate::server::{ServerParts, Servers};
 
 /// A config whose table `[streams]` has these keys, and an address over TCP.
@@ -43,7 +42,7 @@ pub(crate) fn config(streams: &str) -> Config {
 /// The prefix of a client of this host number.
 pub(crate) fn prefix(host: u8) -> ClientPrefix {
     let lengths = PrefixLengths::of(&RateLimit { ipv4_prefix: 32, ..RateLimit::default() });
-    lengths.prefix(([10, 0, 0, host], 1).into())
+    lengths.of_peer(([10, 0, 0, host], 1).into())
 }
 
 /// An access list that lets everybody ask.

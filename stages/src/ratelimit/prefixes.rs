@@ -1,8 +1,8 @@
-//! Prefixes of clients: the leading bits of the address, and behind a CGNAT those of the port.
+//! Hashes of clients' prefixes, read from packets.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use pmdns_config::PortBlocks;
+use pmdns_config::PrefixLengths;
 use pmdns_config::narrow::low_u64;
 
 use crate::packet::Packet;
@@ -11,19 +11,14 @@ use crate::wire::name::Seed;
 /// Which clients count as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientPrefixes {
-    ipv4_mask: u32,
-    ipv6_mask: u128,
-    ports: PortBlocks,
+    lengths: PrefixLengths,
     seed: Seed,
 }
 
 impl ClientPrefixes {
     /// Those that share as many leading bits of their addresses and ports as `settings` say.
     pub fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
-        let ipv4_host = u32::MAX.checked_shr(u32::from(settings.ipv4_prefix)).unwrap_or(0);
-        let ipv6_host = u128::MAX.checked_shr(u32::from(settings.ipv6_prefix)).unwrap_or(0);
-        let ports = PortBlocks::of(settings);
-        Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, ports, seed }
+        Self { lengths: PrefixLengths::of(settings), seed }
     }
 
     /// Hash of the prefix of a packet's client. [`Seed::hash`] will not do: it takes bytes for letters.
@@ -33,15 +28,11 @@ impl ClientPrefixes {
         let client = packet.layout.client(frame);
         // The number each family starts from keeps 10.0.0.0/24 and 0:0:a00::/56 apart.
         let (family, high, low) = if let Ok(address) = client.try_into() {
-            let ports = match self.ports.are_none() {
-                true => 0,
-                false => self
-                    .ports
-                    .block(Ipv4Addr::from_octets(address), packet.layout.client_port(frame)),
-            };
-            (4, u64::from(u32::from_be_bytes(address) & self.ipv4_mask), u64::from(ports))
+            let port = || packet.layout.client_port(frame);
+            let (network, block) = self.lengths.of_ipv4(Ipv4Addr::from_octets(address), port);
+            (4, u64::from(network.to_bits()), u64::from(block))
         } else if let Ok(address) = client.try_into() {
-            let network = u128::from_be_bytes(address) & self.ipv6_mask;
+            let network = self.lengths.of_ipv6(Ipv6Addr::from_octets(address)).to_bits();
             (6, (network >> 64) as u64, low_u64(network))
         } else {
             debug_assert!(false, "an address has 4 or 16 bytes");

@@ -5,7 +5,8 @@ use pmdns_nics::hugepage::ArenaError;
 use pmdns_stages::cache::CacheError;
 use pmdns_stages::policy::RulesetError;
 
-use crate::slowpath::{AnchorError, TrustError};
+use crate::encrypted::EncryptedError;
+use crate::slowpath::AnchorError;
 
 /// Why the engine could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +23,9 @@ pub enum EngineError {
     /// The file with cookie secrets has changed since it was checked.
     #[error("cookies.secret_file {0}")]
     Cookies(Problem),
-    /// Certificates of encrypted upstreams cannot be checked.
+    /// Encrypted upstreams cannot be asked.
     #[error(transparent)]
-    Trust(#[from] TrustError),
+    Encrypted(#[from] EncryptedError),
     /// The trust anchors cannot be used.
     #[error(transparent)]
     Anchors(#[from] AnchorError),

@@ -20,11 +20,13 @@ use super::gauges::Gauges;
 use super::rings::{RingNeeds, Rings};
 use super::shared::Shared;
 use crate::clock::Clock;
+use crate::encrypted::LoadEncrypted;
 use crate::line::{StageParts, Stages};
 use crate::ports::PortNews;
 use crate::rule_names::ListNames;
 use crate::rules::{CookieMaker, RulesInboxes, RulesPublisher};
 use crate::topology::Topology;
+use crate::upstreams::UpstreamsInUse;
 
 /// The engine's parts for clients over streams, whose port comes behind the configured ones.
 #[derive(Clone)]
@@ -49,6 +51,8 @@ pub struct EngineParts<'p> {
     pub pool: FramePool,
     /// Those of clients over streams, if the last port is theirs.
     pub streams: Option<EngineStreams>,
+    /// Who asks encrypted upstreams.
+    pub load_encrypted: LoadEncrypted,
 }
 
 /// What the work of every thread is made of.
@@ -73,7 +77,7 @@ impl Foundations {
         seed: Seed,
         parts: EngineParts<'_>,
     ) -> Result<Self, EngineError> {
-        let EngineParts { config, topology, facts, queues, pool, streams } = parts;
+        let EngineParts { config, topology, facts, queues, pool, streams, load_encrypted } = parts;
         let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
         let asking = Asking::new(config, facts, seed);
         let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
@@ -89,7 +93,8 @@ impl Foundations {
             ticks_per_second: clock.ticks_per_second(),
         });
         let (gauged, next_hops) = (Arc::clone(&rings.gauges), Arc::clone(&asking.table));
-        let mut gauges = Gauges::new(config, &topology, gauged, next_hops, pool, clock);
+        let upstreams = UpstreamsInUse::new(config, load_encrypted);
+        let mut gauges = Gauges::new(upstreams, &topology, gauged, next_hops, pool, clock);
         let (ruleset, digest) = Ruleset::load(config, cache.seed(), RulesPublisher::FIRST)?;
         let ruleset = Arc::new(ruleset);
         let clients = client_table(config, facts, cache.seed())?;
@@ -118,6 +123,7 @@ impl Foundations {
             stream_pool: streams.map(|streams| (to_u8(config.ports.len()), streams.pool)),
             news: config.ports.iter().map(|_| PortNews::default()).collect(),
             peers,
+            load_encrypted,
             stop: Arc::new(AtomicBool::new(false)),
         };
         Ok(Self {

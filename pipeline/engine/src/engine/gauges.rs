@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pmdns_config::Config;
 use pmdns_config::narrow::low_u32;
 use pmdns_nics::FramePool;
 use pmdns_stages::Tick;
@@ -47,7 +46,7 @@ pub struct Gauges {
 
 impl Gauges {
     pub(super) fn new(
-        config: &Config,
+        upstreams: UpstreamsInUse,
         topology: &Topology,
         rings: RingGauges,
         next_hops: Arc<HopTable>,
@@ -60,7 +59,7 @@ impl Gauges {
             workers: links.map(|links| Arc::new(Published::new(links))).collect(),
             slow_path: (0..threads).map(|_| Arc::default()).collect(),
             cache: (0..threads).map(|_| Arc::default()).collect(),
-            upstreams: UpstreamsInUse::new(config),
+            upstreams,
             taps: topology.taps.iter().map(|port| (*port, Arc::default())).collect(),
             rings,
             next_hops,

@@ -16,11 +16,12 @@ use super::asking::Asking;
 use super::error::EngineError;
 use super::gauges::Gauges;
 use super::rings::SlowPathRings;
+use crate::encrypted::LoadEncrypted;
 use crate::exceptions::{TapRings, TapThread};
 use crate::line::Stages;
 use crate::ports::AllPortNews;
 use crate::rules::{ResolverRules, RulesInbox};
-use crate::slowpath::{self, Anchors, Inlets, JobRequest, Parts, PortParts, SlowPathParts, Trust};
+use crate::slowpath::{self, Anchors, Inlets, JobRequest, Parts, PortParts, SlowPathParts};
 use crate::topology::{Topology, WorkerPlan};
 use crate::worker::{Lent, Worker, WorkerEnds, WorkerMeans};
 
@@ -34,6 +35,7 @@ pub(super) struct Shared {
     pub(super) stream_pool: Option<(u8, FramePool)>,
     pub(super) news: AllPortNews,
     pub(super) peers: Arc<Peers>,
+    pub(super) load_encrypted: LoadEncrypted,
     pub(super) stop: Arc<AtomicBool>,
 }
 
@@ -47,7 +49,7 @@ impl Shared {
         burst: usize,
         inboxes: Vec<RulesInbox<ResolverRules>>,
     ) -> Result<(Vec<SlowPathParts>, Vec<Sender<JobRequest>>), EngineError> {
-        let trust = Trust::load(&self.config.upstreams)?;
+        let encrypted = (self.load_encrypted)(&self.config)?;
         let anchors = Anchors::load(&self.config.dnssec)?;
         let threads = writers.into_iter().zip(rings).zip(inboxes).enumerate();
         let threads = threads.map(|(index, ((writer, rings), rules))| {
@@ -80,7 +82,7 @@ impl Shared {
             let parts = SlowPathParts {
                 resolver,
                 ports,
-                trust: trust.clone(),
+                encrypted: Arc::clone(&encrypted),
                 inlets: Inlets {
                     misses: rings.misses,
                     answered_by: rings.answers_to,

@@ -5,8 +5,8 @@ use pmdns_resolver::{Answered, Resolver, Time};
 use pmdns_stages::cache::Hit;
 use pmdns_stages::miss::Miss;
 
-use super::EncryptedChange;
 use crate::clock::Clock;
+use crate::encrypted::EncryptedChange;
 use crate::ring::{RingReceiver, RingSender};
 use crate::rules::{ResolverRules, RulesInbox};
 

@@ -226,7 +226,7 @@ fn socket(route: Route, random: &mut Random) -> io::Result<UdpSocket> {
 }
 
 /// A socket on a random port of `source`.
-pub(super) fn bind(source: IpAddr, random: &mut Random) -> io::Result<std::net::UdpSocket> {
+pub fn bind(source: IpAddr, random: &mut Random) -> io::Result<std::net::UdpSocket> {
     for _ in 0..PORT_TRIES {
         let port = port_of(u32::from_be_bytes(random.bytes()?));
         match std::net::UdpSocket::bind((source, port)) {
@@ -258,7 +258,7 @@ fn is_early(error: &io::Error) -> bool {
 }
 
 /// The unspecified address, with which the kernel chooses.
-pub(super) fn unspecified(upstream: SocketAddr) -> IpAddr {
+pub fn unspecified(upstream: SocketAddr) -> IpAddr {
     match upstream {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -8,13 +8,12 @@
 //! The crate [`pmdns_resolver`] makes the decisions, and does no I/O. This module drives it. Each thread has a resolver
 //! for a share of the keys, a shard of the cache to write to, and nothing that another thread touches. Its loop never
 //! waits for the network. It takes misses in. It reads sockets ([`kernel`]), the rings of replies over ports ([`port`]), and
-//! the reports of the threads beside it ([`encrypted`], [`validation`]). Then it calls the resolver, and carries out its outputs.
+//! the reports of the threads beside it ([`encrypted`](crate::encrypted), [`validation`]). Then it calls the resolver, and carries out its outputs.
 //! docs/adr/0009-queries-fly-together.md gives the reasons.
 
 mod channels;
 mod datagrams;
 pub mod descriptor_limit;
-mod encrypted;
 mod inlets;
 mod kernel;
 mod port;
@@ -31,24 +30,24 @@ use pmdns_resolver::{Means, Output, Resolver, Time};
 
 pub use channels::{JobRequest, job_requests};
 pub(crate) use channels::{MAX_BLOCKS, purge};
-pub use encrypted::{EncryptedChange, Trust, TrustError};
 pub use inlets::{Inlets, burst, send_answers, time};
+pub use kernel::{bind, unspecified};
 pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
 pub use pmdns_resolver::fuzz_api;
 pub use pmdns_resolver::{
-    Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, PrefixLengths,
-    UpstreamCounters, UpstreamSnapshot,
+    Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, UpstreamCounters,
+    UpstreamSnapshot,
 };
 pub use port::{Hops, PortDriver, PortParts, Seeker};
+pub use random::random;
 pub use validation::{AnchorError, Anchors};
 
 use crate::clock::Clock;
+use crate::encrypted::{Encrypted, EncryptedUpstreams};
 use crate::ring::RingSender;
 use crate::threads;
-use encrypted::EncryptedThread;
 use kernel::Kernel;
-use random::random;
 use validation::ValidationThread;
 
 /// The most reports of other threads taken in one turn. Misses wait meanwhile.
@@ -62,8 +61,8 @@ const NAPS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_mi
 pub struct SlowPathParts {
     /// The parts of its resolver.
     pub resolver: Parts,
-    /// The trust in encrypted upstreams.
-    pub trust: Trust,
+    /// The encrypted upstreams.
+    pub encrypted: Arc<dyn EncryptedUpstreams>,
     /// Its inputs: misses, hits and new rules.
     pub inlets: Inlets,
     /// The driver of queries over ports, if an upstream is asked so.
@@ -94,7 +93,7 @@ pub struct SlowPath {
     resolver: Resolver,
     kernel: Kernel,
     ports: Option<PortDriver>,
-    encrypted: EncryptedThread,
+    encrypted: Encrypted,
     validation: ValidationThread,
     clock: Clock,
     inlets: Inlets,
@@ -124,7 +123,7 @@ impl SlowPath {
     pub fn new(all: SlowPathParts) -> io::Result<Self> {
         let SlowPathParts {
             resolver: parts,
-            trust,
+            encrypted,
             inlets,
             ports,
             outlets,
@@ -135,7 +134,7 @@ impl SlowPath {
         let (config, trust_anchors) = (&parts.config, parts.trust_anchors.clone());
         let (settings, upstreams) = (&config.slowpath, config.upstreams.len());
         let (shards, now) = (config.slow_path_shards(), time(&clock));
-        let encrypted = EncryptedThread::start(&parts.roster, &settings.bootstrap, &trust)?;
+        let encrypted = Encrypted::start(&*encrypted, &parts.roster)?;
         let ports = ports.map(|(parts, hops)| PortDriver::new(parts, hops, upstreams, random()));
         let means = Means {
             time: now,

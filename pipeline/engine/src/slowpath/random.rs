@@ -12,7 +12,7 @@ use pmdns_stages::query_sources::FIRST_PORT;
 const STORE: usize = 4096;
 
 /// A source that asks the operating system once in [`STORE`] bytes.
-pub(super) fn random() -> Random {
+pub fn random() -> Random {
     Random::with_store(STORE, fill)
 }
 

@@ -1,4 +1,4 @@
-//! The slow path as it is: on threads, with the kernel's sockets, and over encrypted connections by the libraries for them.
+//! The slow path as it is: on threads, with the kernel's sockets.
 //!
 //! Tests wait for what must happen and never measure how long it took. What does not depend on sockets is tested in
 //! `slowpath/`, where nobody waits.
@@ -13,16 +13,16 @@
 
 /// Whether upstreams are asked over a port.
 pub(crate) const BY_PORT: bool = false;
+/// Who asks encrypted upstreams.
+pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
+    pmdns_engine::encrypted::without_encrypted;
 
-mod bootstrap;
 #[path = "../rig/both.rs"]
 mod both;
 mod driver;
-mod encrypted;
 #[expect(dead_code, reason = "the tests of `slowpath/` use more of it")]
 #[path = "../rig/mod.rs"]
 mod rig;
-mod server;
 #[path = "../slowpath/signed.rs"]
 mod signed;
 mod sockets;

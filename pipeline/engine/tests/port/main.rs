@@ -11,6 +11,9 @@
 
 /// Whether upstreams are asked over a port.
 pub(crate) const BY_PORT: bool = true;
+/// Who asks encrypted upstreams.
+pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
+    pmdns_engine::encrypted::without_encrypted;
 
 #[path = "../slowpath/answers.rs"]
 mod answers;

@@ -16,7 +16,7 @@ use pmdns_engine::clock::Clock;
 use pmdns_engine::ring::{RingReceiver, RingSender, ring};
 use pmdns_engine::rules::{LineRules, RulesInbox, RulesPublisher, RulesUpdate};
 use pmdns_engine::slowpath::{
-    self, Anchors, Answered, Counters, CountersSnapshot, Inlets, Parts, SlowPathParts, Trust,
+    self, Anchors, Answered, Counters, CountersSnapshot, Inlets, Parts, SlowPathParts,
     UpstreamSnapshot,
 };
 use pmdns_engine::snapshot::CacheJobs;
@@ -141,7 +141,7 @@ impl Rig {
         if crate::BY_PORT {
             over_port::ask(&mut config, setup.gateways);
         }
-        let upstreams = UpstreamsInUse::new(&config);
+        let upstreams = UpstreamsInUse::new(&config, crate::LOAD_ENCRYPTED);
         publisher.set_upstreams(upstreams.clone());
         let cache_jobs = CacheJobs::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
         let anchors = Anchors::load(&setup.dnssec).unwrap();
@@ -167,7 +167,7 @@ impl Rig {
         };
         let parts = SlowPathParts {
             resolver,
-            trust: Trust::load(&config.upstreams).unwrap(),
+            encrypted: (crate::LOAD_ENCRYPTED)(&config).unwrap_or_else(|error| panic!("{error}")),
             inlets: Inlets {
                 misses: inlets,
                 answered_by: vec![0; setup.workers],

@@ -14,6 +14,9 @@
 
 /// Whether upstreams are asked over a port.
 pub(crate) const BY_PORT: bool = false;
+/// Who asks encrypted upstreams.
+pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
+    pmdns_engine::encrypted::without_encrypted;
 
 mod answers;
 #[path = "../rig/both.rs"]

@@ -30,7 +30,7 @@ use failures::Failures;
 use ipv4::Ipv4Targets;
 use pending::{Admission, Expired, Limits, Pending, Ticket, Waiter};
 use plan::Plan;
-use prefixes::{Client, ClientPrefix, PrefixLengths};
+use prefixes::{Client, ClientHasher, ClientPrefix};
 use question::Question;
 use refusals::Refusals;
 use variants::Variants;
@@ -64,7 +64,7 @@ pub(crate) struct Questions {
     /// Questions that no upstream could answer a moment ago, and that have an expired answer.
     resting: Failures,
     refusals: Refusals,
-    prefixes: PrefixLengths,
+    prefixes: ClientHasher,
     counters: Arc<Counters>,
     /// How long a question may be under way that no client waits for.
     deadline: Duration,
@@ -85,7 +85,7 @@ impl Questions {
         // The limits of the settings are for all shards together.
         let shards = config.slow_path_shards().max(1);
         let share = |limit: usize| (limit / shards).max(1);
-        let prefixes = PrefixLengths::of(&config.ratelimit, seed);
+        let prefixes = ClientHasher::new(&config.ratelimit, seed);
         let limits = Limits {
             questions: share(settings.max_pending),
             kept: if asks_for_itself { share(settings.max_pending) / KEPT } else { 0 },

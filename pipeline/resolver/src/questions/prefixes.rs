@@ -1,16 +1,15 @@
-//! Client prefixes: clients whose addresses have the same leading bits share one part of each bounded resource. Behind a
-//! CGNAT, so do those whose ports have.
+//! Client prefixes with their hashes. Clients of one prefix share one part of each bounded resource.
 
 use std::hash::{Hash, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use pmdns_config::narrow::low_u64;
-use pmdns_config::{PortBlocks, RateLimit};
+use pmdns_config::{PrefixLengths, RateLimit};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
-/// The network of a client, and its block of ports; `None`: there is no client.
-pub(crate) type ClientPrefix = Hashed<Option<(IpAddr, u16)>>;
+/// The prefix of a client; `None`: there is no client.
+pub(crate) type ClientPrefix = Hashed<Option<pmdns_config::ClientPrefix>>;
 
 /// A client, as tables know it.
 #[derive(Clone, Copy, Debug)]
@@ -49,26 +48,27 @@ impl ClientPrefix {
 impl Client {
     /// Health checks. They ask in the name of a client, and share nothing with it, so that no clients decide whether this node
     /// is fit. No client has this address, and no network of IPv6 has blocks of ports.
-    const PROBES: Self = Self {
-        address: Hashed { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), hash: 1 },
-        prefix: Hashed { address: Some((IpAddr::V6(Ipv6Addr::UNSPECIFIED), 1)), hash: 1 },
+    const PROBES: Self = {
+        let network = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        let prefix = pmdns_config::ClientPrefix { network, block: 1 };
+        Self {
+            address: Hashed { address: network, hash: 1 },
+            prefix: Hashed { address: Some(prefix), hash: 1 },
+        }
     };
 }
 
-/// How many leading bits of an address, and of a port, make a prefix.
+/// Which clients count as one, and the seed that their addresses are hashed with.
 #[derive(Clone, Copy, Debug)]
-pub struct PrefixLengths {
-    ipv4: u8,
-    ipv6: u8,
-    ports: PortBlocks,
+pub(crate) struct ClientHasher {
+    lengths: PrefixLengths,
     seed: Seed,
 }
 
-impl PrefixLengths {
-    /// The prefix lengths of the rate limit. Addresses are hashed with `seed`.
-    pub fn of(settings: &RateLimit, seed: Seed) -> Self {
-        let ports = PortBlocks::of(settings);
-        Self { ipv4: settings.ipv4_prefix, ipv6: settings.ipv6_prefix, ports, seed }
+impl ClientHasher {
+    /// The prefix lengths of the rate limit.
+    pub(crate) fn new(settings: &RateLimit, seed: Seed) -> Self {
+        Self { lengths: PrefixLengths::of(settings), seed }
     }
 
     /// The client of a miss.
@@ -83,19 +83,9 @@ impl PrefixLengths {
 
     /// The prefix of an address and a port.
     pub(crate) fn prefix(self, client: IpAddr, port: u16) -> ClientPrefix {
-        let (network, block) = match client {
-            IpAddr::V4(address) => {
-                let host = u32::MAX.checked_shr(self.ipv4.into()).unwrap_or(0);
-                let network = Ipv4Addr::from_bits(address.to_bits() & !host);
-                (network.into(), self.ports.block(address, port))
-            }
-            IpAddr::V6(address) => {
-                let host = u128::MAX.checked_shr(self.ipv6.into()).unwrap_or(0);
-                (Ipv6Addr::from_bits(address.to_bits() & !host).into(), 0)
-            }
-        };
-        let hash = self.seed.mix(self.hash(network), block.into());
-        ClientPrefix { address: Some((network, block)), hash }
+        let prefix = self.lengths.prefix(client, port);
+        let hash = self.seed.mix(self.hash(prefix.network), prefix.block.into());
+        ClientPrefix { address: Some(prefix), hash }
     }
 
     fn hash(self, address: IpAddr) -> u64 {
@@ -120,6 +110,8 @@ fn client_of(miss: &Miss) -> IpAddr {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     /// A client prefix of this number.
@@ -129,45 +121,30 @@ pub(crate) mod tests {
     }
 
     /// The usual prefixes.
-    pub(crate) fn lengths() -> PrefixLengths {
-        PrefixLengths::of(&RateLimit::default(), Seed::new([9; 16]))
+    pub(crate) fn lengths() -> ClientHasher {
+        ClientHasher::new(&RateLimit::default(), Seed::new([9; 16]))
     }
 
     #[test]
-    fn clients_share_a_prefix_by_their_leading_bits() {
-        let lengths = lengths();
-        let prefix = |text: &str| lengths.prefix(text.parse().unwrap(), 53);
+    fn clients_of_one_prefix_are_found_by_one_hash_and_families_are_apart() {
+        let prefix = |text: &str| lengths().prefix(text.parse().unwrap(), 53);
         assert_eq!(prefix("192.0.2.1"), prefix("192.0.2.255"));
         assert_ne!(prefix("192.0.2.1"), prefix("192.0.3.1"));
         assert_eq!(prefix("2001:db8:0:ff::1"), prefix("2001:db8:0:1:2:3:4:5"));
-        assert_ne!(prefix("2001:db8:0:100::1"), prefix("2001:db8::1"));
-        assert_ne!(prefix("0.0.0.1"), prefix("::1"), "families are apart");
+        assert_ne!(prefix("0.0.0.1"), prefix("::1"));
     }
 
     #[test]
-    fn clients_behind_one_address_are_told_apart_by_their_blocks_of_ports() {
+    fn blocks_of_ports_have_hashes_of_their_own() {
         let settings = RateLimit {
             ipv4_prefix: 32,
             ipv4_port_bits: 4,
             ipv4_port_prefixes: vec!["192.0.2.0/24".parse().unwrap()],
             ..RateLimit::default()
         };
-        let lengths = PrefixLengths::of(&settings, Seed::new([9; 16]));
-        let prefix = |text: &str, port| lengths.prefix(text.parse().unwrap(), port);
-        assert_eq!(prefix("192.0.2.1", 4096), prefix("192.0.2.1", 8191));
-        assert_ne!(prefix("192.0.2.1", 4095), prefix("192.0.2.1", 4096));
-        assert_eq!(prefix("2001:db8::1", 1), prefix("2001:db8::1", 65_535));
-    }
-
-    #[test]
-    fn any_length_is_a_length() {
-        for (ipv4, ipv6) in [(0, 0), (32, 128), (u8::MAX, u8::MAX)] {
-            let lengths = PrefixLengths { ipv4, ipv6, ..lengths() };
-            let prefix = |text: &str| lengths.prefix(text.parse().unwrap(), 53);
-            let is_one = ipv4 == 0;
-            assert_eq!(prefix("192.0.2.1") == prefix("10.0.0.1"), is_one);
-            assert_eq!(prefix("2001:db8::1") == prefix("fd00::1"), is_one);
-            assert_eq!(prefix("fd00::1"), prefix("fd00::1"));
-        }
+        let clients = ClientHasher::new(&settings, Seed::new([9; 16]));
+        let prefix = |port| clients.prefix("192.0.2.1".parse().unwrap(), port);
+        assert_eq!(prefix(4096), prefix(8191));
+        assert_ne!(prefix(4095).hash, prefix(4096).hash);
     }
 }

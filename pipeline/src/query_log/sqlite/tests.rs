@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use pmdns_engine::encrypted::without_encrypted;
 use pmdns_engine::rule_names::RuleNames;
 use pmdns_engine::testing::config;
 use pmdns_engine::upstreams::UpstreamsInUse;
@@ -32,7 +33,7 @@ fn opened(path: &Path) -> Database {
     let config = config(&format!("[query_log]\nsqlite = {path:?}"));
     let words = Words::new(
         Clients::new(&config.query_log).unwrap(),
-        (RuleNames::default(), UpstreamsInUse::new(&config)),
+        (RuleNames::default(), UpstreamsInUse::new(&config, without_encrypted)),
     );
     Database::open(&config.query_log, path, words, Arc::default()).unwrap()
 }

@@ -3,11 +3,11 @@
 use std::io;
 
 /// The longest message there is (RFC 1035 section 4.2.2).
-pub(super) const MAX_MESSAGE: usize = 65_535;
+pub(crate) const MAX_MESSAGE: usize = 65_535;
 
 /// Why a query got no reply.
 #[derive(Debug)]
-pub(super) enum QueryFailure {
+pub(crate) enum QueryFailure {
     /// The server refused this query; the connection stays open.
     Refused(io::Error),
     /// The connection has ended, or cannot be used any more.

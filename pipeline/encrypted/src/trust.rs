@@ -66,16 +66,16 @@ pub enum TrustError {
 }
 
 /// The settings of a peer.
-pub(super) struct Settings {
-    pub(super) server: Server,
+pub(crate) struct Settings {
+    pub(crate) server: Server,
     /// The name that the certificate must have.
-    pub(super) name: Host,
-    pub(super) source: Option<IpAddr>,
-    pub(super) bootstrap: Arc<[SocketAddr]>,
-    pub(super) tls: Arc<ClientConfig>,
+    pub(crate) name: Host,
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) bootstrap: Arc<[SocketAddr]>,
+    pub(crate) tls: Arc<ClientConfig>,
     /// How many certificates have been checked. A resumed session has none.
-    pub(super) verified: Arc<AtomicU64>,
-    pub(super) counters: Arc<UpstreamCounters>,
+    pub(crate) verified: Arc<AtomicU64>,
+    pub(crate) counters: Arc<UpstreamCounters>,
 }
 
 impl Trust {
@@ -90,13 +90,12 @@ impl Trust {
     }
 
     /// The settings of the peers, by slot; none for upstreams without encryption, and those that have left.
-    pub(super) fn settings(
+    pub(crate) fn settings(
         &self,
         roster: &Roster,
-        bootstrap: &[SocketAddr],
+        bootstrap: &Arc<[SocketAddr]>,
     ) -> Result<Vec<Option<Settings>>, TrustError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let bootstrap: Arc<[SocketAddr]> = bootstrap.into();
         let settings = |slot: &Slot| {
             let Slot { upstream, counters, place, .. } = slot;
             let (Some(server), Some(index)) = (upstream.address.server(), *place) else {
@@ -125,7 +124,7 @@ impl Trust {
                 server: server.clone(),
                 name: upstream.name.clone().unwrap_or_else(|| server.host.clone()),
                 source: upstream.source,
-                bootstrap: Arc::clone(&bootstrap),
+                bootstrap: Arc::clone(bootstrap),
                 tls: Arc::new(tls.map_err(|error| setup(error.to_string()))?),
                 verified,
                 counters: Arc::clone(counters),
@@ -182,7 +181,7 @@ fn client(
 }
 
 /// The ALPN name of a protocol (RFC 7301).
-pub(super) fn alpn(protocol: &Protocol) -> &'static [u8] {
+pub(crate) fn alpn(protocol: &Protocol) -> &'static [u8] {
     match protocol {
         Protocol::Tls => b"dot",
         Protocol::Https(_) => b"h2",

@@ -1,27 +1,11 @@
-//! Upstreams over encrypted connections: TLS, HTTPS and QUIC, on a thread of their own.
-//!
-//! ```text
-//!  loop ──EncryptedQuery──► peer, one for each upstream ──► its connection ──► upstream
-//!       ◄──EncryptedReport───  (bootstrap, back-off, reuse)    (dot, doh, doq)
-//! ```
+//! The thread that asks encrypted upstreams for one thread of the slow path.
 //!
 //! The libraries for encryption are written for tokio, and the slow path's loop never waits. So each slow path thread
 //! with such upstreams has a second thread with a tokio runtime. Requests go there over one channel, and reports come
 //! back over another. Each request ends with exactly one report, at the latest a time-out. Before that, one more report
 //! may say that it is late. Both channels have room for everything that may be under way, so no sender waits.
-//! docs/adr/0018-encrypted-upstreams.md gives the reasons.
-
-mod bootstrap;
-mod connection;
-mod doh;
-mod doq;
-mod dot;
-mod peer;
-mod query;
-mod trust;
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::thread::JoinHandle;
@@ -29,17 +13,15 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
 use pmdns_config::limits::MAX_UPSTREAMS;
-use pmdns_resolver::Roster;
+use pmdns_engine::encrypted::{EncryptedDriver, Peers, unasked};
+use pmdns_engine::threads::{beside, join};
 use pmdns_resolver::encrypted::{EncryptedOutcome, EncryptedQuery, EncryptedReport, MAX_UNDER_WAY};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use crate::threads::{beside, join};
-use peer::Peer;
-
-use trust::Settings;
-pub use trust::{Trust, TrustError};
+use crate::peer::Peer;
+use crate::trust::Settings;
 
 /// How often idle connections are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
@@ -53,97 +35,52 @@ enum Request {
     Peers(Vec<Option<Settings>>),
 }
 
-/// A change of upstreams.
-pub enum EncryptedChange {
-    /// Other peers for the thread that runs.
-    Peers(Peers),
-    /// The thread, because there was none.
-    Thread(EncryptedThread),
-}
-
-/// The settings of peers, by slot.
-pub struct Peers(Vec<Option<Settings>>);
-
-impl EncryptedChange {
-    /// The change to the upstreams of `roster`. With `is_new` there was no thread.
-    pub(crate) fn new(
-        roster: &Roster,
-        bootstrap: &[SocketAddr],
-        trust: &Trust,
-        is_new: bool,
-    ) -> io::Result<Self> {
-        if is_new {
-            return EncryptedThread::start(roster, bootstrap, trust).map(Self::Thread);
-        }
-        let peers = trust.settings(roster, bootstrap).map_err(io::Error::other)?;
-        Ok(Self::Peers(Peers(peers)))
-    }
-}
-
-/// The thread that asks encrypted upstreams, if there are any.
-pub struct EncryptedThread {
+/// The thread.
+pub(crate) struct EncryptedThread {
+    /// `None` at the end.
     requests: Option<mpsc::Sender<Request>>,
     reports: Receiver<EncryptedReport>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl EncryptedThread {
-    /// Starts the thread, if any upstream is encrypted.
-    pub(super) fn start(
-        roster: &Roster,
-        bootstrap: &[SocketAddr],
-        trust: &Trust,
-    ) -> io::Result<Self> {
+    /// Starts it, to ask the peers with these settings by slot.
+    pub(crate) fn start(settings: Vec<Option<Settings>>) -> io::Result<Self> {
         // Bounded by the requests, each of which has two reports at most.
         let (report, reports) = crossbeam_channel::unbounded();
-        let mut this = Self { requests: None, reports, thread: None };
-        let settings = trust.settings(roster, bootstrap).map_err(io::Error::other)?;
-        if settings.iter().all(Option::is_none) {
-            return Ok(this);
-        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (request, requests) = mpsc::channel(MAX_REQUESTS);
         let body = move || {
             let peers = peers(settings, &[]);
             LocalSet::new().block_on(&runtime, serve(peers, requests, report));
         };
-        this.thread = Some(beside("tls", body)?);
-        this.requests = Some(request);
-        Ok(this)
+        Ok(Self { requests: Some(request), reports, thread: Some(beside("tls", body)?) })
     }
 
-    /// Passes a request to the thread. If it cannot, the error is the report for it.
-    pub(super) fn ask(&self, request: EncryptedQuery) -> Result<(), EncryptedReport> {
-        let slot = request.slot;
-        let sent = self.requests.as_ref().map(|requests| requests.try_send(Request::Ask(request)));
-        debug_assert!(
-            sent.as_ref().is_some_and(Result::is_ok),
-            "there is room for all that may be under way"
-        );
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => Err(EncryptedReport {
-                slot,
-                outcome: Some(EncryptedOutcome::Broken(io::ErrorKind::BrokenPipe.into())),
-            }),
-        }
+    fn send(&self, request: Request) -> bool {
+        self.requests.as_ref().is_some_and(|requests| requests.try_send(request).is_ok())
+    }
+}
+
+impl EncryptedDriver for EncryptedThread {
+    fn ask(&self, query: EncryptedQuery) -> Result<(), EncryptedReport> {
+        let otherwise = unasked(&query);
+        let is_sent = self.send(Request::Ask(query));
+        debug_assert!(is_sent, "there is room for all that may be under way");
+        if is_sent { Ok(()) } else { Err(otherwise) }
     }
 
-    /// Takes a change over, and gives back what is not used any more.
-    pub(super) fn follow(&mut self, change: &mut EncryptedChange) {
-        match change {
-            EncryptedChange::Thread(thread) => std::mem::swap(self, thread),
-            EncryptedChange::Peers(Peers(peers)) => {
-                let request = Request::Peers(std::mem::take(peers));
-                let sent = self.requests.as_ref().map(|requests| requests.try_send(request));
-                debug_assert!(matches!(sent, Some(Ok(()))), "the thread runs, and there is room");
-            }
-        }
-    }
-
-    /// The next report, if there is one.
-    pub(super) fn hear(&self) -> Option<EncryptedReport> {
+    fn report(&self) -> Option<EncryptedReport> {
         self.reports.try_recv().ok()
+    }
+
+    fn change_peers(&mut self, peers: &mut Peers) {
+        let Some(settings) = peers.downcast_mut::<Vec<Option<Settings>>>() else {
+            debug_assert!(false, "they were made for another driver");
+            return;
+        };
+        let is_sent = self.send(Request::Peers(std::mem::take(settings)));
+        debug_assert!(is_sent, "the thread runs, and there is room");
     }
 }
 
@@ -233,28 +170,28 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     use pmdns_config::{Config, Pin, Upstream};
+    use pmdns_resolver::Roster;
 
     use super::*;
-
-    fn roster(upstreams: &[Upstream]) -> Roster {
-        Roster::new(&Config { upstreams: upstreams.to_vec(), ..Config::default() })
-    }
+    use crate::trust::Trust;
 
     #[test]
     fn as_many_as_may_be_under_way_come_to_something() {
         // The kernel accepts connections to it, but it never sends anything.
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = format!("tls://{}", silent.local_addr().unwrap()).parse().unwrap();
-        let upstreams = [Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];
+        let upstreams = vec![Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];
         let trust = Trust::load(&upstreams).unwrap();
-        let thread = EncryptedThread::start(&roster(&upstreams), &[], &trust).unwrap();
+        let roster = Roster::new(&Config { upstreams, ..Config::default() });
+        let settings = trust.settings(&roster, &[].into()).unwrap();
+        let thread = EncryptedThread::start(settings).unwrap();
         let patience = (Duration::from_millis(100), Duration::from_millis(500));
         for slot in 0..MAX_UNDER_WAY {
             thread.ask(EncryptedQuery { slot, upstream: 0, query: Vec::new(), patience }).unwrap();
         }
         let mut news = vec![(0, 0); MAX_UNDER_WAY];
         while news.iter().any(|(_, ends)| *ends == 0) {
-            match thread.hear() {
+            match thread.report() {
                 Some(EncryptedReport { slot, outcome: None }) => news[slot].0 += 1,
                 Some(EncryptedReport { slot, outcome: Some(EncryptedOutcome::Silent) }) => {
                     news[slot].1 += 1
@@ -264,13 +201,5 @@ mod tests {
             }
         }
         assert!(news.iter().all(|one| *one == (1, 1)), "each is late once, and ends once");
-    }
-
-    #[test]
-    fn without_encrypted_upstreams_there_is_no_thread() {
-        let upstreams = [Upstream::at("192.0.2.53:53".parse().unwrap())];
-        let trust = Trust::load(&upstreams).unwrap();
-        let encrypted = EncryptedThread::start(&roster(&upstreams), &[], &trust).unwrap();
-        assert!(encrypted.thread.is_none());
     }
 }

@@ -5,15 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use pmdns_config::narrow::to_u16;
+use pmdns_engine::slowpath::unspecified;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, TransportConfig,
     VarInt,
 };
 
-use super::query::{MAX_MESSAGE, QueryFailure};
-use super::trust::Settings;
-use crate::slowpath::kernel;
+use crate::query::{MAX_MESSAGE, QueryFailure};
+use crate::trust::Settings;
 
 /// Bytes of the length before a message (section 4.2).
 const LENGTH_LEN: usize = 2;
@@ -23,7 +23,7 @@ const NO_ERROR: VarInt = VarInt::from_u32(0);
 const REQUEST_CANCELLED: VarInt = VarInt::from_u32(3);
 
 /// A connection, on a UDP port of its own.
-pub(super) struct Doq {
+pub(crate) struct Doq {
     /// Held, so that its socket stays open.
     _endpoint: Endpoint,
     connection: Connection,
@@ -38,7 +38,7 @@ struct Exchange {
 
 impl Doq {
     /// Connects to an address of the server.
-    pub(super) async fn open(settings: &Settings, to: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn open(settings: &Settings, to: SocketAddr) -> io::Result<Self> {
         let tls =
             QuicClientConfig::try_from(Arc::clone(&settings.tls)).map_err(io::Error::other)?;
         let mut transport = TransportConfig::default();
@@ -56,7 +56,7 @@ impl Doq {
     }
 
     /// Sends a query and waits for its reply. Its id is 0 on the wire (section 4.2.1).
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
+    pub(crate) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         let ended = |error: ConnectionError| QueryFailure::Ended(error.into());
         let (send, receive) = self.connection.open_bi().await.map_err(ended)?;
         let mut exchange = Exchange { send, receive, done: false };
@@ -68,7 +68,7 @@ impl Doq {
     }
 
     /// Whether it has not ended.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.connection.close_reason().is_none()
     }
 }
@@ -110,5 +110,5 @@ impl Drop for Exchange {
 
 /// The configured source address; otherwise the unspecified address, with which the kernel chooses.
 fn source(settings: &Settings, to: SocketAddr) -> IpAddr {
-    settings.source.unwrap_or_else(|| kernel::unspecified(to))
+    settings.source.unwrap_or_else(|| unspecified(to))
 }

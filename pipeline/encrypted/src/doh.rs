@@ -17,8 +17,8 @@ use pmdns_streams::is_dns_message;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::query::{MAX_MESSAGE, QueryFailure};
-use super::trust::Settings;
+use crate::query::{MAX_MESSAGE, QueryFailure};
+use crate::trust::Settings;
 
 /// The media type of queries and replies (RFC 8484 section 6).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
@@ -26,14 +26,14 @@ const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-messag
 const USUAL_PORT: u16 = 443;
 
 /// A connection.
-pub(super) struct Doh {
+pub(crate) struct Doh {
     sender: SendRequest<Full<Bytes>>,
     resource: Uri,
 }
 
 impl Doh {
     /// Starts HTTP/2 over `stream`, for the resource at `path`.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         stream: TlsStream<TcpStream>,
         settings: &Settings,
         path: &str,
@@ -54,7 +54,7 @@ impl Doh {
     }
 
     /// Sends a query and waits for its reply. HTTP/2 matches them.
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
+    pub(crate) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         let mut request = Request::post(self.resource.clone())
             .header(CONTENT_TYPE, MEDIA_TYPE)
             .header(ACCEPT, MEDIA_TYPE)
@@ -75,7 +75,7 @@ impl Doh {
     }
 
     /// Whether it has not ended.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !self.sender.is_closed()
     }
 }

@@ -9,11 +9,9 @@ use std::time::Duration;
 use domain::base::iana::{Class, Rtype};
 use domain::base::{Message, MessageBuilder, Name};
 use domain::rdata::{A, Aaaa};
+use pmdns_engine::slowpath::{bind, random, unspecified};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
-
-use crate::slowpath::kernel;
-use crate::slowpath::random::random;
 
 /// How long one resolver may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,7 +23,7 @@ const MAX_DATAGRAMS: usize = 16;
 const MAX_REPLY: usize = 512;
 
 /// The addresses of `name` from the first of `resolvers` that has any. With a `source`, only addresses of its family.
-pub(super) async fn look_up(
+pub(crate) async fn look_up(
     name: &str,
     resolvers: &[SocketAddr],
     source: Option<IpAddr>,
@@ -54,7 +52,7 @@ pub(super) async fn look_up(
 /// Asks one resolver for the addresses of one family.
 async fn ask(name: &Name<Vec<u8>>, rtype: Rtype, resolver: SocketAddr) -> io::Result<Vec<IpAddr>> {
     let mut random = random();
-    let socket = kernel::bind(kernel::unspecified(resolver), &mut random)?;
+    let socket = bind(unspecified(resolver), &mut random)?;
     socket.set_nonblocking(true)?;
     let socket = UdpSocket::from_std(socket)?;
     socket.connect(resolver).await?;

@@ -13,10 +13,10 @@ use pmdns_config::Host;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::bootstrap;
-use super::connection::EncryptedConnection;
-use super::query::QueryFailure;
-use super::trust::Settings;
+use crate::bootstrap;
+use crate::connection::EncryptedConnection;
+use crate::query::QueryFailure;
+use crate::trust::Settings;
 use pmdns_nics::counters::count;
 use pmdns_resolver::UpstreamCounters;
 
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(10);
 
 /// One encrypted upstream.
-pub(super) struct Peer {
+pub(crate) struct Peer {
     settings: Settings,
     state: watch::Sender<State>,
     pause: Cell<Duration>,
@@ -52,7 +52,7 @@ enum State {
 
 impl Peer {
     /// An upstream without a connection.
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
             state: watch::Sender::new(State::Closed),
@@ -62,7 +62,7 @@ impl Peer {
     }
 
     /// Whether these settings are of the same upstream, whose name is looked up at the same servers.
-    pub(super) fn is_same(&self, settings: &Settings) -> bool {
+    pub(crate) fn is_same(&self, settings: &Settings) -> bool {
         Arc::ptr_eq(&self.settings.counters, &settings.counters)
             && self.settings.bootstrap == settings.bootstrap
     }
@@ -72,7 +72,7 @@ impl Peer {
     /// Servers may close connections at any time (RFC 7766 section 6.2.4). Queries under way are then asked again on
     /// the next one, unless the connection ended without a single reply. So every round has brought at least one reply,
     /// and there are no more rounds than queries under way.
-    pub(super) async fn ask(self: &Rc<Self>, query: &[u8]) -> io::Result<(Vec<u8>, Duration)> {
+    pub(crate) async fn ask(self: &Rc<Self>, query: &[u8]) -> io::Result<(Vec<u8>, Duration)> {
         loop {
             let connection = self.connection().await?;
             let asked = Instant::now();
@@ -97,7 +97,7 @@ impl Peer {
 
     /// A query that left at `since` has timed out. If the connection has brought nothing since then, it may be dead.
     /// Later queries use another connection.
-    pub(super) fn note_silence(&self, since: Instant) {
+    pub(crate) fn note_silence(&self, since: Instant) {
         let silent = match &*self.state.borrow() {
             State::Open(connection) if connection.heard.get() < since => {
                 Some(Rc::clone(connection))
@@ -110,7 +110,7 @@ impl Peer {
     }
 
     /// Closes the connection if it is idle.
-    pub(super) fn close_if_idle(&self) {
+    pub(crate) fn close_if_idle(&self) {
         let idle = match &*self.state.borrow() {
             State::Open(connection) => {
                 Rc::strong_count(connection) == 1 && connection.used.get().elapsed() >= IDLE

@@ -1,14 +1,19 @@
 //! Clients over streams on a whole line in one process: their port beside a port in memory, and no sockets.
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use pmdns_config::Config;
 use pmdns_config::narrow::{to_u8, to_u16};
+use pmdns_engine::engine::EngineStreams;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
+use pmdns_nics::stream::IdleTime;
 use pmdns_stages::testing::{Query, query};
+use pmdns_streams::driver::{self, ThreadEnds};
 use pmdns_streams::{Answer, Pending, Transport};
 
 /// Transports are not told apart but by what their answers have.
@@ -17,6 +22,36 @@ const STREAMS: &str = "[streams]\ntcp = [\"192.0.2.53:53\"]\nmax_queries = 64\n"
 const BLOCK: usize = 468;
 const KEEPALIVE: u16 = 11;
 const PADDING: u16 = 12;
+
+/// A rig, and the ends of its port of clients over streams.
+struct Lab {
+    rig: Rig,
+    ends: Vec<ThreadEnds>,
+}
+
+fn rig(config: &Config) -> Lab {
+    let mut ends = Vec::new();
+    let rig = Rig::with_streams(config, driver::facts(), |plan| {
+        let port = driver::open(config, plan, 1, [0; 16]).expect("the streams' port");
+        ends = port.threads;
+        (port.queues, EngineStreams { pool: port.pool, idle_time: IdleTime::default() })
+    });
+    Lab { rig, ends }
+}
+
+impl Deref for Lab {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.rig
+    }
+}
+
+impl DerefMut for Lab {
+    fn deref_mut(&mut self) -> &mut Rig {
+        &mut self.rig
+    }
+}
 
 fn client(text: &str) -> SocketAddr {
     format!("{text}:40000").parse().expect("an address")
@@ -31,19 +66,19 @@ fn poll(pending: Pending) -> Option<Answer> {
 }
 
 /// What a client over a stream gets, if it gets anything at once.
-fn ask_by(rig: &mut Rig, transport: Transport, from: &str, query: &Query) -> Option<Answer> {
+fn ask_by(rig: &mut Lab, transport: Transport, from: &str, query: &Query) -> Option<Answer> {
     let pending = rig.ends[0].door.ask(client(from), transport, &query.message());
     rig.settle();
     rig.ends[0].collector.collect();
     poll(pending)
 }
 
-fn ask(rig: &mut Rig, from: &str, query: &Query) -> Option<Answer> {
+fn ask(rig: &mut Lab, from: &str, query: &Query) -> Option<Answer> {
     ask_by(rig, Transport::Tcp, from, query)
 }
 
 /// What a client over UDP gets: the message in the frame.
-fn ask_over_udp(rig: &mut Rig, query: &Query) -> Option<Vec<u8>> {
+fn ask_over_udp(rig: &mut Lab, query: &Query) -> Option<Vec<u8>> {
     let mut burst = Burst::new();
     burst.push(rig.frame(&query.frame_bytes()));
     rig.offer(0, &mut burst);
@@ -90,7 +125,7 @@ fn a_stream_client_gets_what_a_udp_client_gets_in_every_placement() {
     for placement in placements {
         let rules = "[block]\nnames = [\"blocked.example\"]\n\
                      [[local]]\nname = \"local.example\"\ntype = \"A\"\ndata = \"192.0.2.1\"\n";
-        let mut rig = Rig::new(&config(&format!("{placement}{STREAMS}{rules}")));
+        let mut rig = rig(&config(&format!("{placement}{STREAMS}{rules}")));
         rig.learn(&query("hit.example. A"), &[(0, 1, 60, vec![192, 0, 2, 7])]);
         for text in ["hit.example. A", "blocked.example. A", "local.example. A", "any.test. TYPE0"]
         {
@@ -109,7 +144,7 @@ fn a_stream_client_gets_what_a_udp_client_gets_in_every_placement() {
 
 #[test]
 fn a_long_answer_is_whole_over_a_stream() {
-    let mut rig = Rig::new(&config(STREAMS));
+    let mut rig = rig(&config(STREAMS));
     let texts = |records: usize| -> Vec<_> {
         let text = |number: usize| [vec![249], vec![to_u8(number); 249]].concat();
         (0..records).map(|number| (0, 16, 60, text(number))).collect()
@@ -134,7 +169,7 @@ fn a_long_answer_is_whole_over_a_stream() {
 
 #[test]
 fn answers_have_the_options_of_their_transport() {
-    let mut rig = Rig::new(&config(STREAMS));
+    let mut rig = rig(&config(STREAMS));
     rig.learn(&query("hit.example. A"), &[(0, 1, 60, vec![192, 0, 2, 7])]);
     let plain = query("hit.example. A").edns(1232, false);
     let asking = plain.clone().option(KEEPALIVE, &[]).option(PADDING, &[0; 3]);
@@ -161,7 +196,7 @@ fn answers_have_the_options_of_their_transport() {
 fn nobody_is_sent_from_a_stream_to_tcp_or_has_to_show_a_cookie() {
     let limits = "[ratelimit]\nqueries_per_second = 1\nburst = 10\nipv4_prefix = 32\nslip = 1\n\
                   [cookies]\nrequire = true\n";
-    let mut rig = Rig::new(&config(&format!("{STREAMS}{limits}")));
+    let mut rig = rig(&config(&format!("{STREAMS}{limits}")));
     rig.learn(&query("hit.example. A"), &[(0, 1, 60, vec![192, 0, 2, 7])]);
     let with_cookie = query("hit.example. A").edns(1232, false).option(10, &[7; 8]);
     let over_udp = ask_over_udp(&mut rig, &with_cookie).expect("an answer");
@@ -177,7 +212,7 @@ fn nobody_is_sent_from_a_stream_to_tcp_or_has_to_show_a_cookie() {
 #[test]
 fn slip_leads_to_an_answer_over_a_stream_while_a_flood_goes_on() {
     let limits = "[ratelimit]\nqueries_per_second = 1\nburst = 10\nslip = 1\n";
-    let mut rig = Rig::new(&config(&format!("{STREAMS}{limits}")));
+    let mut rig = rig(&config(&format!("{STREAMS}{limits}")));
     let query = query("hit.example. A");
     rig.learn(&query, &[(0, 1, 60, vec![192, 0, 2, 7])]);
     let mut over_udp = (0..100).filter_map(|_| ask_over_udp(&mut rig, &query));
@@ -200,7 +235,7 @@ fn a_stream_learns_at_once_that_the_line_drops_its_query() {
     let rules = "[acl]\ndefault = \"allow\"\ndrop = [\"10.9.0.0/16\"]\n\
                  [ratelimit]\nqueries_per_second = 1\nburst = 1\nslip = 0\n";
     for placement in [one("all", 1), one("parse..policy", 1) + &one("encode", 2)] {
-        let mut rig = Rig::new(&config(&format!("{placement}{STREAMS}{rules}{blocked}")));
+        let mut rig = rig(&config(&format!("{placement}{STREAMS}{rules}{blocked}")));
         let dropped = [
             ("10.9.0.1", query("hit.example. A").message()),
             ("10.77.0.1", query("blocked.example. A").message()),
@@ -222,7 +257,7 @@ fn a_stream_learns_at_once_that_the_line_drops_its_query() {
 
 #[test]
 fn the_header_of_a_query_that_is_too_long_gets_formerr() {
-    let mut rig = Rig::new(&config(STREAMS));
+    let mut rig = rig(&config(STREAMS));
     let header = &query("long.example. A").message()[..12];
     let pending = rig.ends[0].door.ask(client("10.77.0.1"), Transport::Tcp, header);
     rig.settle();
@@ -234,7 +269,7 @@ fn the_header_of_a_query_that_is_too_long_gets_formerr() {
 
 #[test]
 fn a_miss_is_answered_by_the_pool_of_streams() {
-    let mut rig = Rig::new(&config(STREAMS));
+    let mut rig = rig(&config(STREAMS));
     let miss = query("miss.example. A");
     let door = rig.ends[0].door.clone();
     let pending = door.ask(client("[fd77::9]"), Transport::Tcp, &miss.message());
@@ -248,7 +283,7 @@ fn a_miss_is_answered_by_the_pool_of_streams() {
 
 #[test]
 fn attack_o_the_line_says_of_a_query_over_quic_that_it_has_the_keepalive_option() {
-    let mut rig = Rig::new(&config(STREAMS));
+    let mut rig = rig(&config(STREAMS));
     rig.learn(&query("hit.example. A"), &[(0, 1, 60, vec![192, 0, 2, 7])]);
     let plain = query("hit.example. A").edns(1232, false);
     let with = plain.clone().option(PADDING, &[0; 3]).option(KEEPALIVE, &[]);
@@ -261,7 +296,7 @@ fn attack_o_the_line_says_of_a_query_over_quic_that_it_has_the_keepalive_option(
 
 #[test]
 fn attack_b_a_newcomer_gets_a_place_and_late_answers_find_nobody() {
-    let mut rig = Rig::new(&config(STREAMS));
+    let mut rig = rig(&config(STREAMS));
     let miss = query("miss.example. A").message();
     let door = rig.ends[0].door.clone();
     let ask = |from: &str| door.ask(client(from), Transport::Tcp, &miss);

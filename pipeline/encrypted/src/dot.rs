@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use super::query::QueryFailure;
+use crate::query::QueryFailure;
 
 /// The most messages that wait to be written. A query beyond that waits for room.
 const QUEUE: usize = 64;
@@ -28,7 +28,7 @@ const WRITE: usize = 16 << 10;
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connection.
-pub(super) struct Dot {
+pub(crate) struct Dot {
     waiting: Rc<Waiting>,
     outgoing: mpsc::Sender<Vec<u8>>,
     reader: AbortHandle,
@@ -53,7 +53,7 @@ struct Seat<'w> {
 
 impl Dot {
     /// Starts DNS over TLS on `stream`.
-    pub(super) fn new(stream: TlsStream<TcpStream>) -> Self {
+    pub(crate) fn new(stream: TlsStream<TcpStream>) -> Self {
         let (reading, writing) = tokio::io::split(stream);
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let waiting: Rc<Waiting> = Rc::default();
@@ -63,7 +63,7 @@ impl Dot {
     }
 
     /// Sends a query and waits for its reply.
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
+    pub(crate) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         let (sender, reply) = oneshot::channel();
         let Some(seat) = self.waiting.seat(sender) else { return Err(self.waiting.end()) };
         // RFC 7766 section 8: length and message in one write.
@@ -77,7 +77,7 @@ impl Dot {
     }
 
     /// Whether it has not ended.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.waiting.ended.borrow().is_none()
     }
 }

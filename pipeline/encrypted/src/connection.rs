@@ -11,21 +11,21 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::doh::Doh;
-use super::doq::Doq;
-use super::dot::Dot;
-use super::query::QueryFailure;
-use super::trust::{Settings, alpn};
+use crate::doh::Doh;
+use crate::doq::Doq;
+use crate::dot::Dot;
+use crate::query::QueryFailure;
+use crate::trust::{Settings, alpn};
 
 /// A connection.
-pub(super) struct EncryptedConnection {
+pub(crate) struct EncryptedConnection {
     spoken: Spoken,
     /// When a query was last sent.
-    pub(super) used: Cell<Instant>,
+    pub(crate) used: Cell<Instant>,
     /// When it was opened, or last brought a reply.
-    pub(super) heard: Cell<Instant>,
+    pub(crate) heard: Cell<Instant>,
     /// Whether it has ever brought a reply.
-    pub(super) has_replied: Cell<bool>,
+    pub(crate) has_replied: Cell<bool>,
 }
 
 /// The protocol over it.
@@ -37,7 +37,7 @@ enum Spoken {
 
 impl EncryptedConnection {
     /// Opens a connection to an address of the server.
-    pub(super) async fn open(settings: &Settings, to: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn open(settings: &Settings, to: SocketAddr) -> io::Result<Self> {
         let spoken = match &settings.server.protocol {
             Protocol::Tls => Spoken::Dot(Dot::new(tls(settings, to).await?)),
             Protocol::Https(path) => {
@@ -51,7 +51,7 @@ impl EncryptedConnection {
     }
 
     /// Sends a query with id 0, and waits for its reply, which has id 0 as well. Many queries may be under way at once.
-    pub(super) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
+    pub(crate) async fn ask(&self, query: &[u8]) -> Result<Vec<u8>, QueryFailure> {
         self.used.set(Instant::now());
         let reply = match &self.spoken {
             Spoken::Dot(dot) => dot.ask(query).await,
@@ -64,7 +64,7 @@ impl EncryptedConnection {
     }
 
     /// Whether a query may be sent. The connection may have ended without a sign; then sending fails.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         match &self.spoken {
             Spoken::Dot(dot) => dot.is_open(),
             Spoken::Doh(doh) => doh.is_open(),
