@@ -43,7 +43,8 @@ tests() { cargo test --workspace; }
 
 # These have to build without DPDK.
 without-dpdk() {
-    local packages=(-p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns-resolver -p pmdns-engine -p pmdns-encrypted -p pmdns-import -p pmdns)
+    local packages=(-p pmdns-config -p pmdns-nics -p pmdns-stages -p pmdns-resolver -p pmdns-engine -p pmdns-encrypted
+        -p pmdns-import -p pmdns)
     cargo clippy --all-targets --no-default-features "${packages[@]}" -- -D warnings
 }
 

@@ -337,7 +337,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over (with `--api` five minutes).
+    /// Write packets that pass a running instance to a capture (pcapng), until Ctrl-C, `--count`, or an hour is over.
+    ///
+    /// With `--api` it ends after five minutes.
     #[command(
         after_help = "Example: pmdns capture --write packets.pcapng --client 192.0.2.0/24 --count 1000"
     )]

@@ -40,7 +40,7 @@ const MAKERS: [&str; 15] = [
 ];
 
 /// The files that call them.
-const FILES: [(&str, Of); 34] = [
+const FILES: [(&str, Of); 33] = [
     ("config/src/shares/table.rs", Clients("Shares")),
     ("nics/src/heap.rs", Ours("frames of tests, and of streams, where queries have places first")),
     ("nics/src/memory.rs", Ours("a port of tests")),
@@ -80,7 +80,6 @@ const FILES: [(&str, Of); 34] = [
         Ours("validations that have a place by prefix and zone"),
     ),
     ("pipeline/src/control/metrics/server.rs", Ours("requests of connections that have places")),
-    ("pipeline/src/control/socket/server.rs", Ours("requests of connections that have places")),
     ("pipeline/src/lists/mod.rs", Ours("requests of operators")),
     (
         "pipeline/src/query_log/mod.rs",
@@ -98,7 +97,7 @@ const FILES: [(&str, Of); 34] = [
         "pipeline/streams/src/driver.rs",
         Ours("rings with a slot for every frame; queries have places in table.rs"),
     ),
-    ("pipeline/control/src/door.rs", Ours("calls of connections that have places")),
+    ("pipeline/control/src/sender.rs", Ours("calls of connections that have places")),
     (
         "pipeline/control/src/api/limit.rs",
         One("each address or token has a rate; the idlest is forgotten"),

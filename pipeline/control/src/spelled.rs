@@ -2,10 +2,13 @@
 
 use std::fmt::Display;
 
+use crate::cache::CacheSearch;
 use crate::call::{Call, PurgeOrder, RecordChoice};
 use crate::entries::{EntryKind, EntryRequest, EntryScope, RecordRequest};
 use crate::hitters::LimitOrder;
 use crate::lists::NewList;
+use crate::lookup::LookupRequest;
+use crate::query_log::LogSearch;
 use crate::trace::PacketSearch;
 use crate::upstreams::{NewUpstream, UpstreamState};
 
@@ -40,29 +43,11 @@ impl Call {
             Self::Health => "health".to_owned(),
             Self::Drain => "drain".to_owned(),
             Self::Resume => "resume".to_owned(),
-            Self::Lookup(request) => format!(
-                "lookup {}{}{}",
-                request.name,
-                option("type", request.r#type.as_ref()),
-                option("client", request.client.as_ref())
-            ),
-            Self::Cache(search) => format!(
-                "cache limit {}{}{}",
-                search.limit,
-                option("name", search.name.as_ref()),
-                option("type", search.r#type.as_ref())
-            ),
+            Self::Lookup(request) => lookup(request),
+            Self::Cache(search) => cache(search),
             Self::CacheDump => "dump".to_owned(),
             Self::CacheLoad => "load".to_owned(),
-            Self::Log(search) => format!(
-                "log{}{}{}{}{}{}",
-                option("name", search.name.as_ref()),
-                option("client", search.client.as_ref()),
-                option("type", search.record_type.as_ref()),
-                option("rcode", search.rcode.as_ref()),
-                option("blocked", search.blocked),
-                option("limit", search.limit)
-            ),
+            Self::Log(search) => log(search),
             Self::Trace(search) => format!("trace{}", packets(search)),
             Self::Capture(search) => format!("capture{}", packets(search)),
             Self::Reload => "reload".to_owned(),
@@ -118,6 +103,33 @@ impl Call {
             Self::Unlimit(zone) => format!("unlimit {zone}"),
         }
     }
+}
+
+fn lookup(request: &LookupRequest) -> String {
+    let LookupRequest { name, r#type, client } = request;
+    format!("lookup {name}{}{}", option("type", r#type.as_ref()), option("client", client.as_ref()))
+}
+
+fn cache(search: &CacheSearch) -> String {
+    let CacheSearch { name, r#type, limit } = search;
+    format!(
+        "cache limit {limit}{}{}",
+        option("name", name.as_ref()),
+        option("type", r#type.as_ref())
+    )
+}
+
+fn log(search: &LogSearch) -> String {
+    [
+        "log".to_owned(),
+        option("name", search.name.as_ref()),
+        option("client", search.client.as_ref()),
+        option("type", search.record_type.as_ref()),
+        option("rcode", search.rcode.as_ref()),
+        option("blocked", search.blocked),
+        option("limit", search.limit),
+    ]
+    .concat()
 }
 
 fn entry(EntryRequest { name, kind, scope, action, views }: &EntryRequest) -> String {

@@ -1,5 +1,5 @@
-//! The pipe that comes with a call: a capture or the cache is written into it, or the cache is read from it. Nobody at its other end
-//! keeps the thread for ever.
+//! The pipe that comes with a call: a capture or the cache is written into it, or the cache is read from it. Nobody at its other
+//! end keeps the thread for ever.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

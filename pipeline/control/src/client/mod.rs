@@ -2,6 +2,8 @@
 
 mod connection;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ use crate::answers::Done;
 use crate::api::{DONE, Problem};
 
 use connection::Server;
-pub(crate) use request::request;
+use request::request;
 
 /// How long an answer may take beyond what the instance may take for it: data cores may poll on every CPU.
 const EXTRA_PATIENCE: Duration = Duration::from_secs(5);

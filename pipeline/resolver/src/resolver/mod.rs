@@ -1,7 +1,8 @@
 //! The resolver: the way of a miss, from its arrival to its answer. It connects the other modules, which know nothing
 //! of it.
 //!
-//! Misses come in by [`Resolver::take_in`], and what upstreams send by `network`. `asking` carries out plans, and judges replies. `ending` gives the answers.
+//! Misses come in by [`Resolver::take_in`], and what upstreams send by `network`. `asking` carries out plans, and judges replies.
+//! `ending` gives the answers.
 //! `shedding` handles misses for which there is no room. `aliases`, `validating` and `upkeep` begin questions that no
 //! client waits for.
 

@@ -1,0 +1,112 @@
+//! What the client writes, read by the routes of the API.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::api::{Guard, Peer, Rate, Tokens, respond, router};
+use crate::*;
+
+/// One of each call, with characters that mean something in a path.
+fn calls() -> Vec<Call> {
+    let text = |text: &str| text.to_owned();
+    let page = || Page { after: Some(text("a b&c.example")), limit: 7 };
+    let packets = || trace::PacketSearch {
+        client: Some(text("10.0.0.0/8")),
+        count: Some(3),
+        answers: true,
+        ..Default::default()
+    };
+    let entry = EntryRequest {
+        name: text("*.a.example"),
+        kind: EntryKind::Block,
+        scope: EntryScope::Suffix,
+        action: RuleAction::Null,
+        views: vec![text("kids")],
+    };
+    let record =
+        RecordRequest { name: text("p.lan"), r#type: text("TXT"), ttl: 60, data: text("\"a  b\"") };
+    let list = NewList {
+        name: text("ads"),
+        url: text("https://a.example/l?x=1&y=2"),
+        address: "2001:db8::1".parse().ok(),
+        refresh_seconds: Some(60),
+        views: vec![],
+    };
+    vec![
+        Call::State,
+        Call::Stats,
+        Call::Health,
+        Call::Drain,
+        Call::Resume,
+        Call::Reload,
+        Call::Config,
+        Call::ConfigDiff,
+        Call::Views,
+        Call::Upstreams,
+        Call::AddUpstream(NewUpstream { address: text("192.0.2.1:53"), group: None }),
+        Call::SetUpstream(
+            text("https://a.example/dns-query?x"),
+            UpstreamState { drained: Some(true), weight: None },
+        ),
+        Call::RemoveUpstream(text("[2001:db8::1]:53")),
+        Call::Lists,
+        Call::RefreshList(text("ads/..%2f \u{e4}")),
+        Call::AddList(list),
+        Call::RemoveList(text("ads")),
+        Call::Entries(page()),
+        Call::AddEntries(vec![entry]),
+        Call::RemoveEntry(EntryChoice { name: text("a.example suffix"), view: Some(text("a b")) }),
+        Call::Records(page()),
+        Call::AddRecords(vec![record]),
+        Call::RemoveRecords(RecordChoice { name: text("p.lan"), r#type: Some(text("A")) }),
+        Call::Clients(page()),
+        Call::FindClient(text("2001:db8::1")),
+        Call::ChangeClients(vec![ClientChange { prefix: text("::1"), view: Some(text("kids")) }]),
+        Call::RemoveClient(text("192.0.2.0/24")),
+        Call::Lookup(lookup::LookupRequest {
+            name: text("a.example"),
+            r#type: None,
+            client: Some(text("::1")),
+        }),
+        Call::Log(query_log::LogSearch {
+            since: "10m".parse().ok(),
+            blocked: Some(true),
+            limit: Some(5),
+            ..Default::default()
+        }),
+        Call::Trace(packets()),
+        Call::Capture(packets()),
+        Call::Cache(cache::CacheSearch { name: Some(text("a.example")), r#type: None, limit: 20 }),
+        Call::Purge(PurgeOrder { name: text("a.example"), suffix: true, r#type: Some(text("A")) }),
+        Call::CacheDump,
+        Call::CacheLoad,
+        Call::Hitters(HittersQuery { what: Hitter::Nxdomain, window: Window::Hour, n: 3 }),
+        Call::Floods,
+        Call::Limits,
+        Call::Limit(LimitOrder { zone: text("a.example"), rate: 50, seconds: Some(600) }),
+        Call::Unlimit(text("a.example")),
+    ]
+}
+
+/// The routes read what the client writes: each call arrives as it was made.
+#[tokio::test]
+async fn a_request_that_is_made_of_a_call_makes_this_call() {
+    let (sender, mut received) = CallSender::new(|| ());
+    let guard = Arc::new(Guard::new(Vec::new(), Tokens::default(), Rate(1)));
+    let api = router(sender, guard, false);
+    let mut routes = BTreeSet::new();
+    for call in calls() {
+        let request = request(&call, "pmdns", None, Body::empty());
+        let answered = tokio::spawn(respond(api.clone(), Peer::User(0), request.unwrap()));
+        let received = tokio::select! {
+            received = received.recv() => received,
+            answer = answered => panic!("{call:?}: {:?}", answer.unwrap()),
+        };
+        let (got, caller) = received.unwrap();
+        assert_eq!(got, call);
+        assert_eq!(caller.by, "user 0");
+        routes.insert((call.route().method.to_string(), call.route().path));
+    }
+    assert_eq!(routes.len(), Call::ROUTES.len(), "each route has a call here");
+}
