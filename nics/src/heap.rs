@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::frame::{Frame, Origin};
-
 /// Bytes a heap frame can hold: what a default mbuf holds.
 pub const FRAME_ROOM: u16 = 2048;
 
@@ -76,8 +74,9 @@ impl HeapPool {
         Self { shared: Arc::new(Shared { free, give_back, capacity, room }) }
     }
 
-    /// A frame, `None` when all are in use. Its length is zero.
-    pub fn take(&self) -> Option<Frame> {
+    /// A buffer that nobody else uses, the first of its bytes, and how many it has; `None` when all are in use. [`free`] gives it
+    /// back.
+    pub(crate) fn take_buffer(&self) -> Option<(NonNull<()>, NonNull<u8>, u16)> {
         let slot = self.shared.free.try_recv().ok()?;
         let buffer = slot.0;
         std::mem::forget(slot);
@@ -86,9 +85,7 @@ impl HeapPool {
         unsafe { (*raw).home = Some(Arc::clone(&self.shared)) };
         // SAFETY: `room` bytes stand behind the head, in the same allocation.
         let data = unsafe { buffer.add(1) };
-        let room = self.shared.room;
-        // SAFETY: the buffer is ours to give away, its bytes were zeroed when it was made.
-        Some(unsafe { Frame::new(Origin::Heap, buffer.cast(), data.cast(), 0, room) })
+        Some((buffer.cast(), data.cast(), self.shared.room))
     }
 
     /// Frames that somebody holds.
@@ -105,7 +102,7 @@ impl HeapPool {
 /// Gives a buffer back to its pool.
 ///
 /// # Safety
-/// `handle` must come from [`HeapPool::take`] and must not be used afterwards.
+/// `handle` must come from [`HeapPool::take_buffer`] and must not be used afterwards.
 pub(crate) unsafe fn free(handle: NonNull<()>) {
     let buffer: NonNull<Head> = handle.cast();
     // SAFETY: the caller owns the buffer.

@@ -1,6 +1,6 @@
 //! Where fresh frames come from, whichever driver has them.
 
-use crate::frame::Frame;
+use crate::frame::{Frame, Origin};
 use crate::heap::HeapPool;
 
 /// Where fresh frames come from. Cloning it gives another handle to the same pool.
@@ -11,6 +11,15 @@ pub enum FramePool {
     /// An `rte_mempool`.
     #[cfg(feature = "dpdk")]
     Dpdk(crate::dpdk::Mempool),
+}
+
+impl HeapPool {
+    /// A frame, `None` when all are in use. Its length is zero.
+    pub fn take(&self) -> Option<Frame> {
+        let (buffer, data, room) = self.take_buffer()?;
+        // SAFETY: the pool gave the buffer to us alone, and its bytes were zeroed when it was made.
+        Some(unsafe { Frame::new(Origin::Heap, buffer, data, 0, room) })
+    }
 }
 
 impl FramePool {
