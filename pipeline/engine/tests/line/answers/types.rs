@@ -3,7 +3,7 @@
 use pmdns_stages::testing::{Query, Record, name_of, query, reply};
 use pmdns_stages::wire::dns::HEADER_LEN;
 
-use crate::line::{BLOCKED, LOCAL, line, opened, read};
+use super::line::{BLOCKED, LOCAL, line, opened, read};
 
 /// A type, and data as it stands in a record of it.
 fn records() -> Vec<(&'static str, Vec<u8>)> {

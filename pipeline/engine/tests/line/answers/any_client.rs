@@ -10,7 +10,7 @@ use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::subnet::Subnet;
 use proptest::prelude::*;
 
-use crate::line::{Line, MAX_UDP_SIZE, Setup, opened, options, read};
+use super::line::{Line, MAX_UDP_SIZE, Setup, opened, options, read};
 
 const NAME: &str = "node 7";
 const QTYPE: u16 = 1000;

@@ -6,7 +6,7 @@ use pmdns_config::Answers;
 use pmdns_stages::Step;
 use pmdns_stages::testing::{Query, name_of, query};
 
-use crate::line::{BLOCKED, LOCAL, Line, Setup, address, line, read};
+use super::line::{BLOCKED, LOCAL, Line, Setup, address, line, read};
 
 const CHAOS: u16 = 3;
 const TXT: u16 = 16;

@@ -9,7 +9,7 @@ use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::subnet::Subnet;
 use pmdns_stages::{Answer, Step};
 
-use crate::line::{BLOCKED, LOCAL, Line, Setup, address, options, read};
+use super::line::{BLOCKED, LOCAL, Line, Setup, address, options, read};
 
 /// 192.0.2.0/24.
 const NETWORK: [u8; 7] = [0, 1, 24, 0, 192, 0, 2];

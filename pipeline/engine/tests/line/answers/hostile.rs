@@ -8,7 +8,7 @@ use pmdns_stages::wire::edns::{MAX_QUERY_OPTIONS, option};
 use pmdns_stages::wire::put16;
 use pmdns_stages::{Packet, Step};
 
-use crate::line::{BLOCKED, Line, MAX_UDP_SIZE, Setup, address, line, options, read, read_any};
+use super::line::{BLOCKED, Line, MAX_UDP_SIZE, Setup, address, line, options, read, read_any};
 
 const FORMERR: u8 = 1;
 const NOTIMP: u8 = 4;

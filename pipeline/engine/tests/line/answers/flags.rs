@@ -8,7 +8,7 @@ use pmdns_stages::wire::dns::flag;
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::put16;
 
-use crate::line::{BLOCKED, LOCAL, Line, Setup, address, line, options, read};
+use super::line::{BLOCKED, LOCAL, Line, Setup, address, line, options, read};
 
 const LIFETIMES: Lifetimes =
     Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 300, max_body: 1232 };

@@ -1,4 +1,4 @@
-//! Queries down the stages, and the answers read back by a library that is not ours.
+//! A whole line over the memory driver: what goes in, what comes out, and what is counted.
 #![expect(clippy::unwrap_used, reason = "in a test, unwrap is an assertion")]
 #![allow(
     clippy::cast_possible_truncation,
@@ -7,15 +7,11 @@
     reason = "numbers of tests are small"
 )]
 
-mod about_us;
-mod any_client;
-mod cookies;
-mod denials;
-mod edge;
-mod edns;
-mod flags;
-mod hits;
-mod hostile;
-mod line;
-mod subnets;
-mod types;
+mod answers;
+#[cfg(debug_assertions)]
+mod limits;
+mod observe;
+mod placements;
+mod ports;
+mod shared_writes;
+mod topology;

@@ -8,7 +8,7 @@ use pmdns_stages::wire::be16;
 use pmdns_stages::wire::ip::pseudo_header;
 use pmdns_stages::{Answer, Step};
 
-use crate::line::{BLOCKED, Line, Setup, address, line, read};
+use super::line::{BLOCKED, Line, Setup, address, line, read};
 
 #[test]
 fn a_hit_is_a_whole_answer_with_the_client_s_own_question() {

@@ -9,7 +9,7 @@ use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::layout::Flags;
 use pmdns_stages::{Answer, Packet, Step};
 
-use crate::line::{Line, Setup, address, opened, options, read, read_any};
+use super::line::{Line, Setup, address, opened, options, read, read_any};
 
 /// RFC 9018 appendix A.1.
 const SECRET: [u8; 16] = 0xe5e973e5a6b2a43f48e7dc849e37bfcf_u128.to_be_bytes();

@@ -2,8 +2,6 @@
 //! the same for hits, misses, local and blocked names. Every refusal is counted. The clock stands still, so a client
 //! gets its burst and no more.
 
-#![cfg(debug_assertions)]
-
 use std::collections::HashMap;
 
 use pmdns_engine::testing::{Rig, config};

@@ -7,7 +7,7 @@ use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::testing::{self, query};
 use pmdns_stages::wire::dns::Rcode;
 
-use crate::line::{BLOCKED, LOCAL, line, read};
+use super::line::{BLOCKED, LOCAL, line, read};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()

@@ -8,7 +8,7 @@ use pmdns_stages::testing::{Query, Record, query};
 use pmdns_stages::wire::edns::{ExtendedError, OPT_LEN, option};
 use pmdns_stages::{Answer, Step};
 
-use crate::line::{
+use super::line::{
     BLOCKED, LOCAL, Line, MAX_UDP_SIZE, Setup, address, line, options, read, read_any,
 };
 
@@ -235,7 +235,7 @@ fn the_name_of_this_server_is_for_those_who_ask() {
     assert_eq!(options(&read(&line.ask(&asked, 1), &asked)), []);
     let local = Query { name: pmdns_stages::testing::name_of(LOCAL), ..curious.clone() };
     assert_eq!(options(&read(&line.ask(&local, 1), &local)), [name]);
-    let mut nameless = crate::line::line();
+    let mut nameless = super::line::line();
     nameless.learn(&asked, &[(0, 1, 300, address(1))], 0);
     assert_eq!(options(&read(&nameless.ask(&curious, 1), &curious)), []);
 }
@@ -310,7 +310,7 @@ fn an_extended_error_makes_room_for_records() {
         packet.extended_error = Some(ExtendedError::STALE_ANSWER);
         let context = pmdns_stages::testing::at(0);
         packet.step = line.stages.encode.answer_with(&mut packet, &entry, &context);
-        let message = crate::line::opened(&packet, &asked);
+        let message = super::line::opened(&packet, &asked);
         assert_eq!((message[7], message[2] & 2), (1, 0), "{spare} bytes to spare: not truncated");
         assert_eq!(message.ends_with(&[0, 15, 0, 2, 0, 3]), told, "{spare} bytes to spare");
         assert_eq!(message.len(), 512 - spare + 6 * usize::from(told));

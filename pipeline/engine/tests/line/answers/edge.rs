@@ -8,7 +8,7 @@ use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::put16;
 use pmdns_stages::{Answer, Packet, Reason, Step};
 
-use crate::line::{BLOCKED, LOCAL, Line, Setup, address, options, read};
+use super::line::{BLOCKED, LOCAL, Line, Setup, address, options, read};
 
 /// A query for a zone transfer, which is refused.
 fn transfer() -> Query {
