@@ -23,7 +23,7 @@ use pmdns::control::profile;
 use pmdns::control::reload::Written;
 use pmdns::control::report::Report;
 use pmdns::control::top;
-use pmdns::health::{Health, State, drain, watch};
+use pmdns::health::{NodeHealth, NodeState, drain, watch};
 use pmdns::log;
 use pmdns::query_log::find;
 use pmdns::replay;
@@ -32,7 +32,7 @@ use pmdns::run;
 use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigText};
 use pmdns_control::Call;
-use pmdns_control::answers::Difference;
+use pmdns_control::answers::ConfigDifference;
 use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError};
 use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch, TraceReport};
 use pmdns_engine::snapshot::{self, SnapshotError};
@@ -145,7 +145,7 @@ fn run(config: &Path, _: bool, _: bool) -> Result<(), Failure> {
 
 /// Prints the result of a check. The exit code tells it as well.
 fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
-    let health: Health = instance.client()?.get_within(&Call::Health, ANSWER_PATIENCE)?;
+    let health: NodeHealth = instance.client()?.get_within(&Call::Health, ANSWER_PATIENCE)?;
     let mut out = io::stdout().lock();
     if json {
         writeln!(out, "{}", serde_json::to_string(&health)?)?;
@@ -153,9 +153,9 @@ fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
         write!(out, "{health}")?;
     }
     match health.state {
-        State::Drained => Err(Failure::Drained),
-        State::Serving if health.healthy => Ok(()),
-        State::Serving => Err(Failure::Unhealthy),
+        NodeState::Drained => Err(Failure::Drained),
+        NodeState::Serving if health.healthy => Ok(()),
+        NodeState::Serving => Err(Failure::Unhealthy),
     }
 }
 
@@ -180,7 +180,7 @@ fn print_asked(AskedFor { call, instance, printed }: AskedFor) -> Result<(), Fai
 
 /// Prints where the file differs from the configuration in use.
 fn show_difference(instance: &ApiClient, json: bool) -> Result<(), Failure> {
-    let shown: Difference = instance.get(&Call::ConfigDiff)?;
+    let shown: ConfigDifference = instance.get(&Call::ConfigDiff)?;
     match json {
         true => writeln!(io::stdout(), "{}", serde_json::to_string(&shown)?)?,
         false => write!(io::stdout(), "{shown}")?,

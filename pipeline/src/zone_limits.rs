@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::limits::{MAX_LIMIT_SECONDS, MAX_ZONE_LIMITS, MAX_ZONE_RATE};
 use pmdns_config::{LimitAnswer, wire_name};
-use pmdns_control::hitters::{LimitRow, Limits};
-use pmdns_control::{Call, LimitOrder, Refusal, Reply};
+use pmdns_control::hitters::{LimitRow, LimitTable};
+use pmdns_control::{Call, CallReply, LimitOrder, Refusal};
 use pmdns_engine::zone_limits::LimitsLender;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
@@ -58,15 +58,15 @@ impl ZoneLimiter {
     }
 
     /// Answers a call about limits.
-    pub fn answer(&mut self, call: &Call, by: &str, now: Instant) -> Reply {
+    pub fn answer(&mut self, call: &Call, by: &str, now: Instant) -> CallReply {
         let done = match call {
             Call::Limit(order) => self.limit(order, by, now),
             Call::Unlimit(zone) => self.unlimit(zone),
-            _ => return Reply::of(&self.list(now)),
+            _ => return CallReply::of(&self.list(now)),
         };
         match done {
-            Ok(done) => Reply::Done(done),
-            Err((refusal, why)) => Reply::Refused(refusal, why),
+            Ok(done) => CallReply::Done(done),
+            Err((refusal, why)) => CallReply::Refused(refusal, why),
         }
     }
 
@@ -141,7 +141,7 @@ impl ZoneLimiter {
     }
 
     /// The limits.
-    pub fn list(&self, now: Instant) -> Limits {
+    pub fn list(&self, now: Instant) -> LimitTable {
         let row = |made: &Made| {
             let (passed, refused) = made.limit.counts();
             let seconds_left =
@@ -149,7 +149,7 @@ impl ZoneLimiter {
             let (zone, by) = (made.text.clone(), made.by.clone());
             LimitRow { zone, rate: made.rate, seconds_left, passed, refused, by }
         };
-        Limits { limits: self.made.iter().map(row).collect() }
+        LimitTable { limits: self.made.iter().map(row).collect() }
     }
 
     /// How many zones are limited, and how many misses were refused since the start.

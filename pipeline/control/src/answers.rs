@@ -7,7 +7,8 @@ use crate::entries::{EntryRequest, RecordRequest};
 
 /// The running instance, and its age.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct State {
+#[schema(as = State)]
+pub struct InstanceState {
     /// The program's version.
     pub version: String,
     /// Seconds since its start.
@@ -38,7 +39,7 @@ pub struct EntriesDone {
     pub done: String,
     /// These entries: whoever sets them again undoes the change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub before: Vec<Entry>,
+    pub before: Vec<NameEntry>,
 }
 
 /// A group of clients.
@@ -85,7 +86,8 @@ pub struct UpstreamAnswer {
 
 /// The resolvers that are asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Upstreams {
+#[schema(as = Upstreams)]
+pub struct UpstreamTable {
     /// In the order of the file.
     pub upstreams: Vec<UpstreamAnswer>,
 }
@@ -118,7 +120,8 @@ pub struct ListAnswer {
 
 /// The block lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Lists {
+#[schema(as = Lists)]
+pub struct BlockLists {
     /// In the order of the file.
     pub lists: Vec<ListAnswer>,
     /// Whether lists can be added at run time: `control.lists` names a folder for them.
@@ -153,7 +156,8 @@ pub struct Configuration {
 
 /// Where the configuration in use and the file differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Difference {
+#[schema(as = Difference)]
+pub struct ConfigDifference {
     /// The keys that differ.
     pub keys: Vec<DifferentKey>,
     /// The problem of the file, if it cannot be used.
@@ -188,7 +192,8 @@ pub struct DifferentKey {
 
 /// A name that is blocked or allowed at run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Entry {
+#[schema(as = Entry)]
+pub struct NameEntry {
     /// The entry.
     #[serde(flatten)]
     pub entry: EntryRequest,
@@ -202,7 +207,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EntryPage {
     /// In the order of their names. Those of one name are never parted, so a page may exceed its limit by a name's views.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<NameEntry>,
     /// How many there are in all.
     pub total: usize,
     /// The key that the next part comes after; absent: this was the last one.
@@ -211,7 +216,8 @@ pub struct EntryPage {
 
 /// A local record of run time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Record {
+#[schema(as = Record)]
+pub struct AddedRecord {
     /// The record.
     #[serde(flatten)]
     pub record: RecordRequest,
@@ -225,7 +231,7 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordPage {
     /// In the order of their names. Those of one name are never parted, so a name with more than the limit exceeds it.
-    pub records: Vec<Record>,
+    pub records: Vec<AddedRecord>,
     /// How many there are in all.
     pub total: usize,
     /// The key that the next part comes after; absent: this was the last one.

@@ -7,7 +7,7 @@
 //! People read it as it is. Programs have the same as fields of `PMDNS_LOG_FORMAT=json`. A call whose client leaves before
 //! its end has a line too.
 
-use crate::Reply;
+use crate::CallReply;
 use crate::answers::EntriesDone;
 
 /// The most characters of a text in a line.
@@ -37,7 +37,7 @@ impl Audit {
     }
 
     /// They have ended.
-    pub fn end(mut self, reply: &Reply) {
+    pub fn end(mut self, reply: &CallReply) {
         self.write(outcome_of(reply));
     }
 
@@ -74,11 +74,11 @@ impl Drop for Audit {
     }
 }
 
-fn outcome_of(reply: &Reply) -> Outcome<'_> {
+fn outcome_of(reply: &CallReply) -> Outcome<'_> {
     match reply {
-        Reply::Json(_) | Reply::Health(_) => Outcome::Done(""),
-        Reply::Done(done) | Reply::Entries(EntriesDone { done, .. }) => Outcome::Done(done),
-        Reply::Refused(_, why) => Outcome::Refused(why),
+        CallReply::Json(_) | CallReply::Health(_) => Outcome::Done(""),
+        CallReply::Done(done) | CallReply::Entries(EntriesDone { done, .. }) => Outcome::Done(done),
+        CallReply::Refused(_, why) => Outcome::Refused(why),
     }
 }
 
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn outcomes_are_those_of_replies() {
         for (reply, outcome) in [
-            (Reply::Json("{}".into()), Outcome::Done("")),
-            (Reply::Done("1 name set".into()), Outcome::Done("1 name set")),
-            (Reply::Refused(Refusal::Unable, "no".into()), Outcome::Refused("no")),
+            (CallReply::Json("{}".into()), Outcome::Done("")),
+            (CallReply::Done("1 name set".into()), Outcome::Done("1 name set")),
+            (CallReply::Refused(Refusal::Unable, "no".into()), Outcome::Refused("no")),
         ] {
             assert_eq!(outcome_of(&reply), outcome);
         }

@@ -23,7 +23,7 @@ const PAGE: usize = 100;
 
 /// A call's row in the table of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct CallRoute {
     /// The method of its request. What changes nothing is a `GET`.
     pub method: Method,
     /// The path of its request, as the router and the description have it.
@@ -58,14 +58,14 @@ macro_rules! calls {
 
         impl Call {
             /// The rows of all calls.
-            pub const ROUTES: &[Route] = &[
-                $(Route { method: Method::$method, path: $path, role: Role::$role, patience: $patience },)*
+            pub const ROUTES: &[CallRoute] = &[
+                $(CallRoute { method: Method::$method, path: $path, role: Role::$role, patience: $patience },)*
             ];
 
             /// Its row.
-            pub fn route(&self) -> Route {
+            pub fn route(&self) -> CallRoute {
                 match self {
-                    $(Self::$name { .. } => Route {
+                    $(Self::$name { .. } => CallRoute {
                         method: Method::$method, path: $path, role: Role::$role, patience: $patience,
                     },)*
                 }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_changes_something_needs_the_highest_role_and_nothing_else_does() {
-        for Route { method, path, role, .. } in Call::ROUTES {
+        for CallRoute { method, path, role, .. } in Call::ROUTES {
             assert_eq!(*method == Method::GET, *role < Role::Operate, "{method} {path}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::answers::{Configuration, Difference, DifferentKey, RuntimeChange};
+use crate::answers::{ConfigDifference, Configuration, DifferentKey, RuntimeChange};
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,7 +17,7 @@ impl fmt::Display for Configuration {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ConfigDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { keys, changes, entries, records, clients, limits, .. } = self;
         for DifferentKey { key, running, file, needs_restart } in keys {

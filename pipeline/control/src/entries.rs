@@ -8,7 +8,7 @@ use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::answers::Entry;
+use crate::answers::NameEntry;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -121,7 +121,7 @@ impl fmt::Display for RuleAction {
 }
 
 /// `z.example with names below blocked in view kids by user 0`.
-impl fmt::Display for Entry {
+impl fmt::Display for NameEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { entry: EntryRequest { name, kind, scope, views, .. }, by, .. } = self;
         let below = match scope {

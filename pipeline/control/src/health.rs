@@ -8,8 +8,7 @@ use utoipa::ToSchema;
 /// Whether clients shall come to this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[schema(as = NodeState)]
-pub enum State {
+pub enum NodeState {
     /// They shall.
     #[default]
     Serving,
@@ -17,7 +16,7 @@ pub enum State {
     Drained,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Serving => "serving",
@@ -26,11 +25,10 @@ impl fmt::Display for State {
     }
 }
 
-/// The verdict on a node. Every place that tells of it has it from [`Verdict::of`].
+/// The verdict on a node. Every place that tells of it has it from [`NodeVerdict::of`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[schema(as = NodeVerdict)]
-pub enum Verdict {
+pub enum NodeVerdict {
     /// Clients shall come, and nothing is wrong.
     #[default]
     Serving,
@@ -40,18 +38,18 @@ pub enum Verdict {
     Unfit,
 }
 
-impl Verdict {
+impl NodeVerdict {
     /// The verdict on a node that the operator wants in this state, and that has these problems.
-    pub fn of(state: State, problems: &[String]) -> Self {
+    pub fn of(state: NodeState, problems: &[String]) -> Self {
         match state {
-            State::Drained => Self::Drained,
-            State::Serving if problems.is_empty() => Self::Serving,
-            State::Serving => Self::Unfit,
+            NodeState::Drained => Self::Drained,
+            NodeState::Serving if problems.is_empty() => Self::Serving,
+            NodeState::Serving => Self::Unfit,
         }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for NodeVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Serving => "serving",
@@ -64,13 +62,14 @@ impl fmt::Display for Verdict {
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
-pub struct Health {
+#[schema(as = Health)]
+pub struct NodeHealth {
     /// Whether clients shall come to this node: it serves, and nothing is wrong.
     pub healthy: bool,
     /// The state that the operator wants.
-    pub state: State,
+    pub state: NodeState,
     /// What comes of both.
-    pub verdict: Verdict,
+    pub verdict: NodeVerdict,
     /// Everything that makes the node unfit, in sentences.
     pub problems: Vec<String>,
     /// The data cores.
@@ -84,9 +83,9 @@ pub struct Health {
 }
 
 /// What makes the node unfit, and the groups that are not whole.
-impl fmt::Display for Health {
+impl fmt::Display for NodeHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", Verdict::of(self.state, &self.problems))?;
+        writeln!(f, "{}", NodeVerdict::of(self.state, &self.problems))?;
         self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
         self.groups.iter().filter(|group| group.alive < group.upstreams).try_for_each(
             |GroupHealth { group, upstreams, alive, .. }| {
@@ -142,7 +141,7 @@ mod tests {
     fn a_group_that_is_not_whole_is_told() {
         let group =
             |alive| GroupHealth { group: "a".to_owned(), upstreams: 2, alive, is_needed: true };
-        let health = |alive| Health { groups: vec![group(alive)], ..Health::default() };
+        let health = |alive| NodeHealth { groups: vec![group(alive)], ..NodeHealth::default() };
         assert_eq!(health(2).to_string(), "serving\n");
         assert_eq!(health(1).to_string(), "serving\ngroup a: 1 of 2 upstreams are alive\n");
     }
@@ -150,10 +149,10 @@ mod tests {
     #[test]
     fn a_node_with_a_problem_does_not_say_that_it_serves() {
         let problems = vec!["no port has a link".to_owned()];
-        let unfit = Health { problems, ..Health::default() };
+        let unfit = NodeHealth { problems, ..NodeHealth::default() };
         assert_eq!(unfit.to_string(), "NOT FIT\nno port has a link\n");
-        let drained = Health { state: State::Drained, ..unfit };
+        let drained = NodeHealth { state: NodeState::Drained, ..unfit };
         assert_eq!(drained.to_string(), "drained\nno port has a link\n");
-        assert_eq!(Verdict::of(State::Serving, &[]), Verdict::Serving);
+        assert_eq!(NodeVerdict::of(NodeState::Serving, &[]), NodeVerdict::Serving);
     }
 }

@@ -85,7 +85,8 @@ pub struct LimitOrder {
 
 /// Those that come most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Hitters {
+#[schema(as = Hitters)]
+pub struct HitterTable {
     /// The table.
     pub what: Hitter,
     /// Seconds that the window has by now, the one under way not among them.
@@ -136,7 +137,8 @@ pub struct FloodRow {
 
 /// Limits on zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Limits {
+#[schema(as = Limits)]
+pub struct LimitTable {
     /// In the order in which they were made.
     pub limits: Vec<LimitRow>,
 }
@@ -194,7 +196,7 @@ named! {
     }
 }
 
-impl fmt::Display for Hitters {
+impl fmt::Display for HitterTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, seconds, total, error, sample, .. } = self;
         write!(
@@ -228,7 +230,7 @@ impl fmt::Display for Floods {
     }
 }
 
-impl fmt::Display for Limits {
+impl fmt::Display for LimitTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.limits.is_empty() {
             return writeln!(f, "no zone is limited");
@@ -253,6 +255,6 @@ mod tests {
     #[test]
     fn an_empty_table_says_that_it_is_empty() {
         assert_eq!(Floods::default().to_string(), "no zone is flooded\n");
-        assert_eq!(Limits::default().to_string(), "no zone is limited\n");
+        assert_eq!(LimitTable::default().to_string(), "no zone is limited\n");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{Caller, Refusal, Reply};
+use crate::{CallReply, Caller, Refusal};
 
 /// Starts jobs of one kind, and bounds how many there are at a time.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ impl Jobs {
         &self,
         name: &str,
         mut caller: Caller,
-        job: impl FnOnce(&mut Caller) -> Reply + Send + 'static,
+        job: impl FnOnce(&mut Caller) -> CallReply + Send + 'static,
     ) {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(&self.under_way));
@@ -66,17 +66,17 @@ mod tests {
             jobs.start("test", caller, move |_| {
                 let _ = until.recv();
                 drop(own);
-                Reply::Done("done".to_owned())
+                CallReply::Done("done".to_owned())
             });
             replied
         };
         let (ends, untils): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel()).unzip();
         let mut answers: Vec<_> = untils.into_iter().map(start).collect();
         let refused = answers.pop().unwrap().blocking_recv().unwrap();
-        assert!(matches!(refused, Reply::Refused(Refusal::Busy, _)), "{refused:?}");
+        assert!(matches!(refused, CallReply::Refused(Refusal::Busy, _)), "{refused:?}");
         drop(ends);
         for answer in answers {
-            assert_eq!(answer.blocking_recv().unwrap(), Reply::Done("done".to_owned()));
+            assert_eq!(answer.blocking_recv().unwrap(), CallReply::Done("done".to_owned()));
         }
         assert_eq!(jobs.under_way.load(Ordering::Relaxed), 0);
     }

@@ -1,6 +1,6 @@
 //! The calls that an operator can make to a running instance, and the HTTP API that makes them.
 //!
-//! A [`Call`] is a request, a [`Reply`] its result; the [table](Call::ROUTES) has the route and the role of each. [`api`] makes
+//! A [`Call`] is a request, a [`CallReply`] its result; the [table](Call::ROUTES) has the route and the role of each. [`api`] makes
 //! calls of requests over HTTP, and sends them by a [`CallSender`] to the thread that answers. [`client`] makes requests of calls.
 //! Neither knows of the engine behind: of stages or rings.
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
@@ -29,12 +29,12 @@ mod spelled;
 pub mod trace;
 mod upstreams;
 
-pub use call::{Call, MAX_PAGE, Page, PurgeOrder, RecordChoice, Route};
+pub use call::{Call, CallRoute, MAX_PAGE, Page, PurgeOrder, RecordChoice};
 pub use entries::{
     ClientChange, EntryChoice, EntryKind, EntryRequest, EntryScope, RecordRequest, RuleAction,
 };
 pub use hitters::{Hitter, HittersQuery, LimitOrder, Window};
 pub use lists::NewList;
-pub use reply::{Refusal, Reply, named};
+pub use reply::{CallReply, Refusal, named};
 pub use sender::{CallReceiver, CallSender, Caller, MAX_CALLS};
 pub use upstreams::{NewUpstream, UpstreamState};

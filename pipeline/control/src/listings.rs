@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::answers::{
-    ClientAnswer, ClientEntry, ClientPage, Entry, EntryPage, ListAnswer, Lists, Record, RecordPage,
-    UpstreamAnswer, Upstreams,
+    AddedRecord, BlockLists, ClientAnswer, ClientEntry, ClientPage, EntryPage, ListAnswer,
+    NameEntry, RecordPage, UpstreamAnswer, UpstreamTable,
 };
 use crate::date::date;
 use crate::entries::{EntryKind, EntryRequest, EntryScope, RecordRequest, views_of};
@@ -19,7 +19,7 @@ fn end(f: &mut fmt::Formatter<'_>, total: usize, next: Option<&str>, more: &str)
 
 impl fmt::Display for EntryPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { entry, by, since } in &self.entries {
+        for NameEntry { entry, by, since } in &self.entries {
             let EntryRequest { name, kind, scope, action, views } = entry;
             let what = match kind {
                 EntryKind::Block => format!("block {action}"),
@@ -35,7 +35,7 @@ impl fmt::Display for EntryPage {
 
 impl fmt::Display for RecordPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Record { record, by, since } in &self.records {
+        for AddedRecord { record, by, since } in &self.records {
             let RecordRequest { name, r#type, ttl, data } = record;
             writeln!(f, "{name} {ttl} {} {data} ({by}, {}Z)", r#type, date(*since))?;
         }
@@ -66,7 +66,7 @@ impl fmt::Display for ClientAnswer {
     }
 }
 
-impl fmt::Display for Upstreams {
+impl fmt::Display for UpstreamTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for UpstreamAnswer { address, group, weight, drained, counters, .. } in &self.upstreams {
             let count = |name: &str| counters.get(name).and_then(|value| value.as_u64());
@@ -83,7 +83,7 @@ impl fmt::Display for Upstreams {
     }
 }
 
-impl fmt::Display for Lists {
+impl fmt::Display for BlockLists {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for list in &self.lists {
             let ListAnswer { file, url, names, unknown_lines, age_seconds, views, .. } = list;
@@ -124,7 +124,7 @@ mod tests {
             action: RuleAction::Null,
             views: vec!["kids".into()],
         };
-        let entries = vec![Entry { entry, by: "user 0".into(), since: 951_827_696 }];
+        let entries = vec![NameEntry { entry, by: "user 0".into(), since: 951_827_696 }];
         let page = EntryPage { entries, total: 7, next: Some("ads.example".into()) };
         assert_eq!(
             page.to_string(),

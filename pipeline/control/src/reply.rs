@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use crate::answers::EntriesDone;
-use crate::health::Health;
+use crate::health::NodeHealth;
 
 /// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum CallReply {
     /// What was asked for, as JSON.
     Json(String),
     /// It is done; a sentence says how.
@@ -15,7 +15,7 @@ pub enum Reply {
     /// The same of entries, with those that no longer hold.
     Entries(EntriesDone),
     /// Whether the node is fit to serve.
-    Health(Box<Health>),
+    Health(Box<NodeHealth>),
     /// It is not done.
     Refused(Refusal, String),
 }
@@ -50,7 +50,7 @@ pub fn named(names: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-impl Reply {
+impl CallReply {
     /// A reply with this value.
     pub fn of(value: &impl Serialize) -> Self {
         match serde_json::to_string(value) {

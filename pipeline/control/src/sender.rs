@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::audit::Audit;
-use crate::{Call, Refusal, Reply};
+use crate::{Call, CallReply, Refusal};
 
 /// Calls that wait for the main thread, which takes them all at once.
 pub const MAX_CALLS: usize = 64;
@@ -22,12 +22,12 @@ pub struct Caller {
     /// The pipe that came with the call.
     pub file: Option<File>,
     has_left: Arc<AtomicBool>,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<CallReply>,
 }
 
 impl Caller {
     /// A caller of this name, and where its reply comes out.
-    pub fn new(by: &str) -> (Self, oneshot::Receiver<Reply>) {
+    pub fn new(by: &str) -> (Self, oneshot::Receiver<CallReply>) {
         let (reply, replied) = oneshot::channel();
         (Self { by: by.to_owned(), file: None, has_left: Arc::default(), reply }, replied)
     }
@@ -38,18 +38,18 @@ impl Caller {
     }
 
     /// Replies, and never waits. A caller that has left needs no reply.
-    pub fn reply(self, reply: Reply) {
+    pub fn reply(self, reply: CallReply) {
         let _ = self.reply.send(reply);
     }
 
     /// The same, with a sentence about what is done.
     pub fn done(self, done: impl Into<String>) {
-        self.reply(Reply::Done(done.into()));
+        self.reply(CallReply::Done(done.into()));
     }
 
     /// The same, with the reason why it is not done.
     pub fn refuse(self, refusal: Refusal, why: impl Into<String>) {
-        self.reply(Reply::Refused(refusal, why.into()));
+        self.reply(CallReply::Refused(refusal, why.into()));
     }
 
     /// Whether it wants no more, or has left. That ends what it has asked for, if it takes long.
@@ -97,12 +97,12 @@ impl CallSender {
     }
 
     /// Makes a call, and waits for the reply. Changes, and calls that show what clients ask, have their line of the audit.
-    pub async fn ask(&self, call: Call, by: &str) -> Reply {
+    pub async fn ask(&self, call: Call, by: &str) -> CallReply {
         self.ask_with(call, by, Enclosed::default()).await
     }
 
     /// The same for a call that comes with more than its words.
-    pub(crate) async fn ask_with(&self, call: Call, by: &str, enclosed: Enclosed) -> Reply {
+    pub(crate) async fn ask_with(&self, call: Call, by: &str, enclosed: Enclosed) -> CallReply {
         let audit = call.is_logged().then(|| Audit::begin(by, call.spelled()));
         let patience = call.patience();
         let (caller, replied) = Caller::new(by);
@@ -114,7 +114,7 @@ impl CallSender {
             }
             Err(mpsc::error::TrySendError::Full(_)) => {
                 let why = "too much is asked at once; try again".to_owned();
-                return ended(audit, Reply::Refused(Refusal::Busy, why));
+                return ended(audit, CallReply::Refused(Refusal::Busy, why));
             }
             Err(mpsc::error::TrySendError::Closed(_)) => return ended(audit, stopping()),
         };
@@ -124,18 +124,18 @@ impl CallSender {
                 let why =
                     "there is no result yet, though the work goes on; ask for the state later";
                 audit.into_iter().for_each(|audit| audit.leave(why));
-                Reply::Refused(Refusal::Busy, why.to_owned())
+                CallReply::Refused(Refusal::Busy, why.to_owned())
             }
         }
     }
 }
 
 /// The reply, which the audit has.
-fn ended(audit: Option<Audit>, reply: Reply) -> Reply {
+fn ended(audit: Option<Audit>, reply: CallReply) -> CallReply {
     audit.into_iter().for_each(|audit| audit.end(&reply));
     reply
 }
 
-fn stopping() -> Reply {
-    Reply::Refused(Refusal::Stopping, "the instance stops".to_owned())
+fn stopping() -> CallReply {
+    CallReply::Refused(Refusal::Stopping, "the instance stops".to_owned())
 }

@@ -2,7 +2,7 @@
 
 use pmdns_control::answers::{Configuration, EntryPage};
 use pmdns_control::cache::{CachePage, CacheSearch};
-use pmdns_control::hitters::{Floods, Hitters, Limits};
+use pmdns_control::hitters::{Floods, HitterTable, LimitTable};
 use pmdns_control::lookup::{LookupReport, LookupRequest};
 use pmdns_control::{
     Call, EntryChoice, EntryKind, EntryRequest, EntryScope, HittersQuery, LimitOrder, PurgeOrder,
@@ -59,7 +59,7 @@ impl Command {
             Self::Hitters { search } => {
                 let HitterArguments { what, window, count: n, json, instance } = search;
                 let query = HittersQuery { what, window, n };
-                AskedFor::shown::<Hitters>(Call::Hitters(query), instance, json)
+                AskedFor::shown::<HitterTable>(Call::Hitters(query), instance, json)
             }
             Self::Floods { json, instance } => {
                 AskedFor::shown::<Floods>(Call::Floods, instance, json)
@@ -86,7 +86,7 @@ fn entry(
 fn limit_or_limits(limit: LimitArguments) -> AskedFor {
     let LimitArguments { zone, rate, time, json, instance } = limit;
     let Some(zone) = zone else {
-        return AskedFor::shown::<Limits>(Call::Limits, instance, json);
+        return AskedFor::shown::<LimitTable>(Call::Limits, instance, json);
     };
     // What is longer than the longest time is refused for that.
     let seconds = time.map(|time| u32::try_from(time.0.as_secs()).unwrap_or(u32::MAX));

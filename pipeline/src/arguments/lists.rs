@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use clap::Subcommand;
 
-use pmdns_control::answers::Lists;
+use pmdns_control::answers::BlockLists;
 use pmdns_control::{Call, NewList};
 
 use super::Listed;
@@ -60,7 +60,7 @@ impl ListCommand {
     /// What it asks.
     pub(super) fn asked(self) -> AskedFor {
         match self {
-            Self::Show { listed } => AskedFor::list::<Lists>(Call::Lists, listed),
+            Self::Show { listed } => AskedFor::list::<BlockLists>(Call::Lists, listed),
             Self::Add { name, url, address, refresh_seconds, views, instance } => {
                 let new = NewList { name, url, address, refresh_seconds, views };
                 AskedFor::done(Call::AddList(new), instance)

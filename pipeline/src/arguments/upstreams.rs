@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;
 
-use pmdns_control::answers::Upstreams;
+use pmdns_control::answers::UpstreamTable;
 use pmdns_control::{Call, NewUpstream, UpstreamState};
 
 use super::Listed;
@@ -81,7 +81,7 @@ impl UpstreamCommand {
             Call::SetUpstream(address, UpstreamState { drained, weight })
         };
         match self {
-            Self::List { listed } => AskedFor::list::<Upstreams>(Call::Upstreams, listed),
+            Self::List { listed } => AskedFor::list::<UpstreamTable>(Call::Upstreams, listed),
             Self::Add { address, group, instance } => {
                 AskedFor::done(Call::AddUpstream(NewUpstream { address, group }), instance)
             }

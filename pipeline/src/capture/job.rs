@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pmdns_control::jobs::Jobs;
 use pmdns_control::trace::PacketSearch;
-use pmdns_control::{Caller, Refusal, Reply};
+use pmdns_control::{CallReply, Caller, Refusal};
 use pmdns_engine::clock::Clock;
 use pmdns_engine::engine::Gauges;
 use pmdns_engine::observe::{MAX_OBSERVERS, ObserverLender};
@@ -80,8 +80,8 @@ impl Captures {
         self.jobs.start("capture", caller, move |caller| {
             let file = caller.file.take();
             match own.write(&selection, file, caller) {
-                Ok(done) => Reply::Done(done),
-                Err(why) => Reply::Refused(Refusal::Wrong, why),
+                Ok(done) => CallReply::Done(done),
+                Err(why) => CallReply::Refused(Refusal::Wrong, why),
             }
         });
     }
@@ -93,8 +93,8 @@ impl Captures {
             Err(why) => return caller.refuse(Refusal::Wrong, why),
         };
         self.jobs.start("trace", caller, move |caller| match own.follow(&selection, caller) {
-            Ok(report) => Reply::of(&report),
-            Err(why) => Reply::Refused(Refusal::Wrong, why),
+            Ok(report) => CallReply::of(&report),
+            Err(why) => CallReply::Refused(Refusal::Wrong, why),
         });
     }
 

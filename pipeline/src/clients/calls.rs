@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use pmdns_config::{Config, Prefix, View, view_name, view_number};
 use pmdns_control::answers::{ClientAnswer, ClientEntry, ClientPage};
-use pmdns_control::{Call, ClientChange, Page, Refusal, Reply, named};
+use pmdns_control::{Call, CallReply, ClientChange, Page, Refusal, named};
 
 use super::book::Book;
 
@@ -39,9 +39,9 @@ pub(super) fn serve(
     book: &mut Book,
     views: &[View],
     made: &mut Vec<(Prefix, Option<u8>)>,
-) -> Result<Reply, Refused> {
+) -> Result<CallReply, Refused> {
     match call {
-        Call::Clients(page) => Ok(Reply::of(&list(page, book, views)?)),
+        Call::Clients(page) => Ok(CallReply::of(&list(page, book, views)?)),
         Call::FindClient(address) => {
             let found = book.find(address_of(address)?);
             let said_by = match (found, configured) {
@@ -50,7 +50,7 @@ pub(super) fn serve(
                 (None, None) => None,
             };
             let decided = found.or(configured);
-            Ok(Reply::of(&ClientAnswer {
+            Ok(CallReply::of(&ClientAnswer {
                 address: address.clone(),
                 view: view_name(decided.map_or(0, |(_, view)| view), views).to_owned(),
                 prefix: decided.map(|(prefix, _)| prefix.to_string()),
@@ -65,7 +65,7 @@ pub(super) fn serve(
             }
             book.say(prefix, None);
             made.push((prefix, None));
-            Ok(Reply::Done(format!("{prefix} removed")))
+            Ok(CallReply::Done(format!("{prefix} removed")))
         }
         _ => Err((Refusal::Unable, "this is no call about clients".to_owned())),
     }
@@ -77,7 +77,7 @@ fn change(
     book: &mut Book,
     views: &[View],
     made: &mut Vec<(Prefix, Option<u8>)>,
-) -> Result<Reply, Refused> {
+) -> Result<CallReply, Refused> {
     let mut new = 0;
     let mut read = Vec::with_capacity(changes.len());
     for ClientChange { prefix, view } in changes {
@@ -107,7 +107,7 @@ fn change(
         debug_assert!(done, "there is room");
     }
     made.extend_from_slice(&read);
-    Ok(Reply::Done(match changes {
+    Ok(CallReply::Done(match changes {
         [ClientChange { prefix, view: Some(view) }] => format!("{prefix} is in the view {view}"),
         _ => format!("{} prefixes changed", changes.len()),
     }))

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use pmdns_config::files::read_clients;
 use pmdns_config::{Config, FileError, Prefix, View, view_at};
-use pmdns_control::{Call, Refusal, Reply};
+use pmdns_control::{Call, CallReply, Refusal};
 use pmdns_stages::client_table::ClientTableWriter;
 
 use book::{Book, Taken};
@@ -281,7 +281,7 @@ impl Thread {
             let reply = calls::serve(&call, configured, &mut self.book, &self.views, &mut made);
             let reply = reply.unwrap_or_else(|(refusal, why)| {
                 self.counters.refused.fetch_add(1, Ordering::Relaxed);
-                Reply::Refused(refusal, why)
+                CallReply::Refused(refusal, why)
             });
             replies.push((caller, reply, made.len() > before));
         }
@@ -295,13 +295,13 @@ impl Thread {
         }
         for (caller, reply, is_change) in replies {
             caller.reply(match (reply, is_change) {
-                (Reply::Done(_), true) if !kept => {
+                (CallReply::Done(_), true) if !kept => {
                     let why = "it holds until the instance stops, and is not kept: the disk refuses; the log says why";
-                    Reply::Refused(Refusal::Unable, why.to_owned())
+                    CallReply::Refused(Refusal::Unable, why.to_owned())
                 }
-                (Reply::Done(done), true) if self.journal.is_none() => {
+                (CallReply::Done(done), true) if self.journal.is_none() => {
                     let kept = "until the instance stops: `clients.journal` names no file";
-                    Reply::Done(format!("{done}, {kept}"))
+                    CallReply::Done(format!("{done}, {kept}"))
                 }
                 (reply, _) => reply,
             });

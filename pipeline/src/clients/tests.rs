@@ -52,13 +52,13 @@ impl Lab {
         (table, open.start(writer, None).unwrap())
     }
 
-    fn ask(&self, clients: &Clients, call: Call) -> Reply {
+    fn ask(&self, clients: &Clients, call: Call) -> CallReply {
         let (caller, replied) = Caller::new("a test");
         clients.answer(call, &self.config, caller);
         replied.blocking_recv().expect("every call is answered")
     }
 
-    fn change(&self, clients: &Clients, changes: &[(&str, Option<&str>)]) -> Reply {
+    fn change(&self, clients: &Clients, changes: &[(&str, Option<&str>)]) -> CallReply {
         let change = |(prefix, view): &(&str, Option<&str>)| ClientChange {
             prefix: (*prefix).to_owned(),
             view: view.map(str::to_owned),
@@ -87,7 +87,7 @@ fn changes_hold_when_they_are_answered_and_after_a_restart() {
         &clients,
         &[("10.0.0.1", Some("kids")), ("10.0.0.2", None), ("10.0.0.3", Some("kids"))],
     );
-    assert_eq!(done, Reply::Done("3 prefixes changed".into()));
+    assert_eq!(done, CallReply::Done("3 prefixes changed".into()));
     let said = [Some(1), None, Some(1)];
     assert_eq!(views(&table), said);
     let counted = clients.counters();
@@ -96,9 +96,9 @@ fn changes_hold_when_they_are_answered_and_after_a_restart() {
     let (table, clients) = lab.start();
     assert_eq!((views(&table), clients.counters().at_run_time), (said, 3));
     let removed = lab.ask(&clients, Call::RemoveClient("10.0.0.3".into()));
-    assert_eq!(removed, Reply::Done("10.0.0.3/32 removed".into()));
+    assert_eq!(removed, CallReply::Done("10.0.0.3/32 removed".into()));
     let again = lab.ask(&clients, Call::RemoveClient("10.0.0.3".into()));
-    assert!(matches!(again, Reply::Refused(Refusal::Unknown, _)), "{again:?}");
+    assert!(matches!(again, CallReply::Refused(Refusal::Unknown, _)), "{again:?}");
     drop(clients);
     assert_eq!(views(&lab.start().0), [Some(1), None, None]);
 }
@@ -113,21 +113,23 @@ fn all_changes_of_a_call_are_made_or_none() {
         (("here", None), Refusal::Wrong, "`here` is not an IP address"),
     ] {
         match lab.change(&clients, &[("10.0.0.1", Some("kids")), second]) {
-            Reply::Refused(why, text) => assert!(why == refusal && text.contains(part), "{text}"),
+            CallReply::Refused(why, text) => {
+                assert!(why == refusal && text.contains(part), "{text}")
+            }
             other => panic!("{other:?}"),
         }
     }
     let [one, two, three] =
         ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|prefix| (prefix, Some("kids")));
     match lab.change(&clients, &[one, two, three]) {
-        Reply::Refused(Refusal::Unable, why) => {
+        CallReply::Refused(Refusal::Unable, why) => {
             assert!(why.contains("`clients.max_entries`"), "{why}")
         }
         other => panic!("{other:?}"),
     }
     assert_eq!(views(&table), [None; 3]);
     assert_eq!(clients.counters().refused, 4);
-    assert!(matches!(lab.change(&clients, &[one, two]), Reply::Done(_)));
+    assert!(matches!(lab.change(&clients, &[one, two]), CallReply::Done(_)));
     assert_eq!(views(&table), [Some(1), Some(1), None]);
 }
 
@@ -142,7 +144,7 @@ fn what_a_client_is_in_and_why_is_told() {
         ("10.8.7.7", "default", None, None),
         ("2001:db8::1", "kids", Some("2001:db8::/56"), Some("clients")),
     ] {
-        let Reply::Json(json) = lab.ask(&clients, Call::FindClient(address.into())) else {
+        let CallReply::Json(json) = lab.ask(&clients, Call::FindClient(address.into())) else {
             panic!()
         };
         let told: pmdns_control::answers::ClientAnswer = serde_json::from_str(&json).unwrap();
@@ -153,7 +155,7 @@ fn what_a_client_is_in_and_why_is_told() {
     }
     let page = |after: Option<&str>| {
         let page = pmdns_control::Page { after: after.map(str::to_owned), limit: 1 };
-        let Reply::Json(json) = lab.ask(&clients, Call::Clients(page)) else { panic!() };
+        let CallReply::Json(json) = lab.ask(&clients, Call::Clients(page)) else { panic!() };
         serde_json::from_str::<pmdns_control::answers::ClientPage>(&json).unwrap()
     };
     let first = page(None);
@@ -248,7 +250,7 @@ fn changes_a_second() {
                 view: Some(if round % 2 == 0 { "office" } else { "kids" }.to_owned()),
             };
             let reply = lab.ask(&clients, Call::ChangeClients((0..batch).map(change).collect()));
-            assert!(matches!(reply, Reply::Done(_)), "{reply:?}");
+            assert!(matches!(reply, CallReply::Done(_)), "{reply:?}");
         }
         let rate = f64::from(batch * batches) / start.elapsed().as_secs_f64();
         eprintln!("{batch} changes a call, one call at a time: {rate:.0} changes/s");

@@ -6,7 +6,7 @@ use std::io::BufWriter;
 use pmdns_config::{subtree_name, without_wildcard};
 use pmdns_control::cache::CacheSearch;
 use pmdns_control::jobs::Jobs;
-use pmdns_control::{Caller, PurgeOrder, Refusal, Reply};
+use pmdns_control::{CallReply, Caller, PurgeOrder, Refusal};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_stages::cache::Purge;
 
@@ -42,17 +42,17 @@ impl ClientJobs {
         };
         jobs.start(name, caller, move |caller| match own.carry_out(&job, caller.file.take()) {
             Ok(reply) => reply,
-            Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
+            Err(error) => CallReply::Refused(Refusal::Unable, error.to_string()),
         });
     }
 
-    fn carry_out(&self, job: &CacheJob, file: Option<File>) -> Result<Reply, SnapshotError> {
+    fn carry_out(&self, job: &CacheJob, file: Option<File>) -> Result<CallReply, SnapshotError> {
         let pipe = || {
             let path = "through a pipe".into();
             Pipe::new(file).map_err(|source| SnapshotError::Read { path, source })
         };
         let done = match job {
-            CacheJob::List(list) => return Ok(Reply::of(&show(&self.cache_jobs, list)?)),
+            CacheJob::List(list) => return Ok(CallReply::of(&show(&self.cache_jobs, list)?)),
             CacheJob::Purge(purge) => {
                 self.cache_jobs.purge(purge).map(|count| format!("{count} answers purged"))
             }
@@ -62,7 +62,7 @@ impl ClientJobs {
                 .map(|count| format!("{count} answers written")),
             CacheJob::Receive => self.cache_jobs.receive(pipe()?).map(|loaded| loaded.to_string()),
         };
-        done.map(Reply::Done)
+        done.map(CallReply::Done)
     }
 }
 

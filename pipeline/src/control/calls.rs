@@ -7,8 +7,8 @@ use pmdns_config::files::ListSummary;
 use pmdns_config::narrow::to_usize;
 use pmdns_config::{Blocklist, Config, ConfigText, DEFAULT_GROUP, Strategy, WrittenConfig};
 use pmdns_control::answers::{
-    Difference, DifferentKey, ListAnswer, Lists, State, UpstreamAnswer, Upstreams, ViewAnswer,
-    Views,
+    BlockLists, ConfigDifference, DifferentKey, InstanceState, ListAnswer, UpstreamAnswer,
+    UpstreamTable, ViewAnswer, Views,
 };
 use pmdns_engine::engine::Gauges;
 use pmdns_engine::rule_names::RuleNames;
@@ -18,13 +18,13 @@ use super::reload::Reloader;
 use crate::lists::FetchState;
 use crate::overlay::Overlay;
 
-pub(crate) fn state(reloader: &Reloader, gauges: &Gauges) -> State {
-    State {
+pub(crate) fn state(reloader: &Reloader, gauges: &Gauges) -> InstanceState {
+    InstanceState {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: gauges.clock.duration_of(gauges.clock.now()).as_secs(),
         rules: reloader.rules().to_owned(),
         reloading: reloader.is_reading(),
-        ..State::default()
+        ..InstanceState::default()
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn views(config: &Config) -> Views {
     Views { views: [others].into_iter().chain(views).collect() }
 }
 
-pub(crate) fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
+pub(crate) fn upstreams(config: &Config, gauges: &Gauges) -> UpstreamTable {
     let roster = gauges.upstreams.roster();
     let upstreams = roster.in_use().into_iter().map(|(_, slot)| UpstreamAnswer {
         address: slot.upstream.address.to_string(),
@@ -67,7 +67,7 @@ pub(crate) fn upstreams(config: &Config, gauges: &Gauges) -> Upstreams {
             _ => Map::new(),
         },
     });
-    Upstreams { upstreams: upstreams.collect() }
+    UpstreamTable { upstreams: upstreams.collect() }
 }
 
 pub(crate) fn lists(
@@ -75,7 +75,7 @@ pub(crate) fn lists(
     names: &RuleNames,
     overlay: &Overlay,
     state_of: impl Fn(&Path) -> Option<FetchState>,
-) -> Lists {
+) -> BlockLists {
     let in_use = names.in_use();
     let read = in_use.iter().flat_map(|in_use| in_use.lists.summaries()).map(Option::as_ref);
     let lists = config.blocklists.iter().zip(read.chain(std::iter::repeat(None)));
@@ -83,7 +83,7 @@ pub(crate) fn lists(
         added: overlay.has_list(&one.file),
         ..list(one, read, state_of(&one.file).unwrap_or_default())
     };
-    Lists { lists: lists.map(list).collect(), addable: config.control.lists.is_some() }
+    BlockLists { lists: lists.map(list).collect(), addable: config.control.lists.is_some() }
 }
 
 fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> ListAnswer {
@@ -103,14 +103,14 @@ fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> Li
 }
 
 /// Where the file differs from the configuration in use.
-pub(crate) fn difference(reloader: &Reloader) -> Difference {
+pub(crate) fn difference(reloader: &Reloader) -> ConfigDifference {
     let read = ConfigText::read(reloader.path());
     let (file, error) = match &read {
         Ok(text) => (text.written(), text.error.as_ref().map(ToString::to_string)),
         Err(error) => (WrittenConfig::default(), Some(error.to_string())),
     };
     if read.is_err() {
-        return Difference { error, ..Difference::default() };
+        return ConfigDifference { error, ..ConfigDifference::default() };
     }
     let keys = reloader.written().differences(&file).into_iter().map(|one| DifferentKey {
         key: one.key,
@@ -118,7 +118,7 @@ pub(crate) fn difference(reloader: &Reloader) -> Difference {
         file: one.other,
         needs_restart: one.needs_restart,
     });
-    Difference { keys: keys.collect(), error, ..Difference::default() }
+    ConfigDifference { keys: keys.collect(), error, ..ConfigDifference::default() }
 }
 
 #[cfg(test)]

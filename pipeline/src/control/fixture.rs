@@ -18,7 +18,7 @@ use super::report::{
 };
 use crate::admission::ConnectionReport;
 use crate::clients::ClientSnapshot;
-use crate::health::{State, Verdict};
+use crate::health::{NodeState, NodeVerdict};
 use crate::hitters::HitterReport;
 use crate::lists::FetchReport;
 use crate::privileges::PrivilegeReport;
@@ -91,8 +91,8 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
         ..StreamSnapshot::default()
     };
     Report {
-        state: State::Serving,
-        verdict: Verdict::Serving,
+        state: NodeState::Serving,
+        verdict: NodeVerdict::Serving,
         problems: Vec::new(),
         version: "1.2.3".to_owned(),
         uptime_seconds: seconds,

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
 use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
-use pmdns_control::{Refusal, Reply};
+use pmdns_control::{CallReply, Refusal};
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
@@ -295,7 +295,7 @@ impl Reloader {
             }
             Stage::Changing(done) if !is_lent => {
                 tracing::info!("{done}");
-                self.tell(&Reply::Done(done));
+                self.tell(&CallReply::Done(done));
             }
             under_way => self.stage = under_way,
         }
@@ -402,7 +402,7 @@ impl Reloader {
         self.news.settle();
         let seconds = now.duration_since(self.started).as_secs_f64();
         tracing::info!("reloaded in {seconds:.1} s: {text}");
-        self.tell(&Reply::Done(text.to_owned()));
+        self.tell(&CallReply::Done(text.to_owned()));
     }
 
     fn fail(&mut self, error: &ReloadError, now: Instant) {
@@ -412,10 +412,10 @@ impl Reloader {
             self.news.fail(now);
             tracing::error!("not reloaded, the rules in use stay: {error}");
         }
-        self.tell(&Reply::Refused(Refusal::Unable, error.to_string()));
+        self.tell(&CallReply::Refused(Refusal::Unable, error.to_string()));
     }
 
-    fn tell(&mut self, reply: &Reply) {
+    fn tell(&mut self, reply: &CallReply) {
         self.askers.drain(..).for_each(|caller| caller.reply(reply.clone()));
     }
 }

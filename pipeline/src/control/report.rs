@@ -27,7 +27,7 @@ use super::next_hops::NextHopReport;
 use super::process::ProcessReport;
 use crate::admission::ConnectionReport;
 use crate::clients::ClientSnapshot;
-use crate::health::{State, Verdict};
+use crate::health::{NodeState, NodeVerdict};
 use crate::hitters::HitterReport;
 use crate::lists::FetchReport;
 use crate::privileges::PrivilegeReport;
@@ -48,9 +48,9 @@ pub struct Report {
     /// Version of the program.
     pub version: String,
     /// Whether clients shall come to this node.
-    pub state: State,
+    pub state: NodeState,
     /// Whether it is fit to, as the last check found.
-    pub verdict: Verdict,
+    pub verdict: NodeVerdict,
     /// Everything that makes it unfit, in sentences.
     pub problems: Vec<String>,
     /// Seconds since the clock was started.
@@ -215,8 +215,8 @@ impl Report {
         let roster = gauges.upstreams.roster();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            state: State::default(),
-            verdict: Verdict::default(),
+            state: NodeState::default(),
+            verdict: NodeVerdict::default(),
             problems: Vec::new(),
             uptime_seconds: gauges.clock.duration_of(now).as_secs(),
             uptime_ticks: now,

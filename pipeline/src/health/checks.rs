@@ -10,11 +10,11 @@ use pmdns_engine::probe::Prober;
 use pmdns_engine::topology::Topology;
 
 use super::rings::StuckRings;
-use super::{CoreHealth, GroupHealth, Health, PortHealth, State, Verdict};
+use super::{CoreHealth, GroupHealth, NodeHealth, NodeState, NodeVerdict, PortHealth};
 use crate::control::distribution::RingReport;
 
 /// Who waits for the result of a check.
-pub type Asker = Box<dyn FnOnce(&Health)>;
+pub type Asker = Box<dyn FnOnce(&NodeHealth)>;
 
 /// Askers that may wait for a round.
 const MAX_ASKERS: usize = 64;
@@ -42,7 +42,7 @@ pub struct HealthChecks {
     /// The groups without which the node is unfit.
     needed: Vec<String>,
     rings: StuckRings,
-    state: State,
+    state: NodeState,
     round: Option<Round>,
     /// The rcodes of the last round, and when it ended.
     answers: Option<(Instant, Vec<Option<u8>>)>,
@@ -82,7 +82,7 @@ impl HealthChecks {
             name: wire_name(&config.anycast.probe).unwrap_or_else(|_| Box::from([0])),
             needed: needed(config),
             rings: StuckRings::new(&gauges.rings),
-            state: State::default(),
+            state: NodeState::default(),
             round: None,
             answers: None,
             askers: Vec::new(),
@@ -94,23 +94,23 @@ impl HealthChecks {
     }
 
     /// Whether clients shall come to this node.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> NodeState {
         self.state
     }
 
     /// The verdict of the last check, and the problems that it found.
-    pub fn verdict(&self) -> (Verdict, &[String]) {
-        (Verdict::of(self.state, &self.problems), &self.problems)
+    pub fn verdict(&self) -> (NodeVerdict, &[String]) {
+        (NodeVerdict::of(self.state, &self.problems), &self.problems)
     }
 
     /// Says whether clients shall come to this node from now on.
-    pub fn set(&mut self, state: State) {
+    pub fn set(&mut self, state: NodeState) {
         self.state = state;
         match state {
-            State::Drained => {
+            NodeState::Drained => {
                 tracing::warn!("drained: everything is answered, but no more clients shall come");
             }
-            State::Serving => tracing::info!("serving: clients may come"),
+            NodeState::Serving => tracing::info!("serving: clients may come"),
         }
     }
 
@@ -172,18 +172,18 @@ impl HealthChecks {
     }
 
     /// The node's health by the answers to probes, if there were any, and everything else.
-    fn judge(&mut self, ports: &[PortNews]) -> Health {
-        let mut health = Health {
+    fn judge(&mut self, ports: &[PortNews]) -> NodeHealth {
+        let mut health = NodeHealth {
             state: self.state,
             cores: self.cores(),
             ports: self.ports(ports),
             groups: self.groups(),
             stuck_rings: self.stuck_rings(),
-            ..Health::default()
+            ..NodeHealth::default()
         };
         health.problems = self.problems(&health);
-        health.verdict = Verdict::of(self.state, &health.problems);
-        health.healthy = health.verdict == Verdict::Serving;
+        health.verdict = NodeVerdict::of(self.state, &health.problems);
+        health.healthy = health.verdict == NodeVerdict::Serving;
         health
     }
 
@@ -248,7 +248,7 @@ impl HealthChecks {
     }
 
     /// Everything that makes the node unfit.
-    fn problems(&self, health: &Health) -> Vec<String> {
+    fn problems(&self, health: &NodeHealth) -> Vec<String> {
         let (patience, probe) = (self.settings.timeout_ms, &self.settings.probe);
         let mut problems = Vec::new();
         for core in &health.cores {

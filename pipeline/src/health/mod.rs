@@ -11,5 +11,7 @@ mod transitions;
 pub mod watch;
 
 pub use checks::{Asker, HealthChecks};
-pub use pmdns_control::health::{CoreHealth, GroupHealth, Health, PortHealth, State, Verdict};
+pub use pmdns_control::health::{
+    CoreHealth, GroupHealth, NodeHealth, NodeState, NodeVerdict, PortHealth,
+};
 pub use transitions::Transitions;

@@ -16,7 +16,7 @@ use pmdns_nics::Tap;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::hysteresis::Hysteresis;
-use super::{Health, State};
+use super::{NodeHealth, NodeState};
 use crate::supervisor::Supervisor;
 
 /// How long the instance may take to answer beyond its own patience with data cores.
@@ -53,7 +53,7 @@ pub fn run(config: &Config) -> Result<(), WatchError> {
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
         let checked = instance.get_within(&Call::Health, patience);
-        let is_good = checked.as_ref().is_ok_and(|health: &Health| health.healthy);
+        let is_good = checked.as_ref().is_ok_and(|health: &NodeHealth| health.healthy);
         match hysteresis.note(is_good) {
             Some(true) => {
                 announced = announce(settings)?;
@@ -81,10 +81,10 @@ fn announce(settings: &Anycast) -> Result<Option<Tap>, TapError> {
 }
 
 /// Why clients shall not come.
-fn reason(checked: Result<Health, ClientError>) -> String {
+fn reason(checked: Result<NodeHealth, ClientError>) -> String {
     match checked {
         Err(error) => error.to_string(),
-        Ok(health) if health.state == State::Drained => "the node is drained".to_owned(),
+        Ok(health) if health.state == NodeState::Drained => "the node is drained".to_owned(),
         Ok(health) => health.problems.join("; "),
     }
 }

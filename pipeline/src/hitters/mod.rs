@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
-use pmdns_control::{Call, LimitOrder, Refusal, Reply};
+use pmdns_control::{Call, CallReply, LimitOrder, Refusal};
 use pmdns_engine::clock::Clock;
 use pmdns_engine::engine::random_seed;
 use pmdns_engine::observe::{ObserverLender, TooManyObservers};
@@ -160,15 +160,15 @@ impl HeavyHitters {
 }
 
 /// Answers a call about what comes most.
-pub fn answer(call: &Call, hitters: Option<&HeavyHitters>) -> Reply {
+pub fn answer(call: &Call, hitters: Option<&HeavyHitters>) -> CallReply {
     let Some(hitters) = hitters else {
         let why = "nothing is counted; set `hitters.enabled = true` and restart".to_owned();
-        return Reply::Refused(Refusal::Unable, why);
+        return CallReply::Refused(Refusal::Unable, why);
     };
     let tables = locked(&hitters.shared.tables);
     match call {
-        Call::Hitters(query) => Reply::of(&tables.top(query)),
-        _ => Reply::of(&tables.floods()),
+        Call::Hitters(query) => CallReply::of(&tables.top(query)),
+        _ => CallReply::of(&tables.floods()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use pmdns_config::Config;
-use pmdns_control::hitters::{FloodRow, Floods as FloodList, HitterRow, Hitters};
+use pmdns_control::hitters::{FloodRow, Floods as FloodList, HitterRow, HitterTable};
 use pmdns_control::{Hitter, HittersQuery};
 use pmdns_engine::rule_names::RuleNames;
 use pmdns_stages::wire::be16;
@@ -125,7 +125,7 @@ impl Tables {
     }
 
     /// Those that come most.
-    pub(super) fn top(&self, query: &HittersQuery) -> Hitters {
+    pub(super) fn top(&self, query: &HittersQuery) -> HitterTable {
         let (sketch, seconds) = self.windows[query.what as usize].of(query.window);
         let text = |key: &[u8]| match (query.what, <[u8; 4]>::try_from(key)) {
             (Hitter::Clients, Ok(v4)) => IpAddr::from(v4).to_string(),
@@ -138,7 +138,7 @@ impl Tables {
             count: counted.count,
             error: counted.error,
         });
-        Hitters {
+        HitterTable {
             what: query.what,
             seconds,
             total: sketch.total(),

@@ -1,6 +1,6 @@
 //! Callers that add lists. Each is answered when its list has been fetched for the first time, not when it is merely known.
 
-use pmdns_control::Reply;
+use pmdns_control::CallReply;
 use tokio::sync::oneshot;
 
 use super::Lists;
@@ -16,7 +16,7 @@ pub struct Additions {
 struct Addition {
     name: String,
     caller: Caller,
-    reply: oneshot::Receiver<Reply>,
+    reply: oneshot::Receiver<CallReply>,
 }
 
 impl Additions {
@@ -42,7 +42,7 @@ impl Additions {
             };
             let Addition { name, caller, .. } = self.waiting.swap_remove(index);
             match reply {
-                Some(Reply::Done(_)) => lists.tell_first(name, caller),
+                Some(CallReply::Done(_)) => lists.tell_first(name, caller),
                 Some(reply) => caller.reply(reply),
                 // The instance stops, and so does its caller's connection.
                 None => drop(caller),

@@ -26,7 +26,7 @@ use std::time::Duration;
 use pmdns_config::limits::MAX_LIST_NAMES;
 use pmdns_config::narrow::to_usize;
 use pmdns_config::{Blocklist, Config};
-use pmdns_control::{Refusal, Reply, named};
+use pmdns_control::{CallReply, Refusal, named};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 use serde::{Deserialize, Serialize};
@@ -264,8 +264,8 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     None => list.refresh(&news, room).await,
                 };
                 caller.reply(match result {
-                    Ok(done) => Reply::Done(format!("list {name} is added; {done}")),
-                    Err(why) => Reply::Refused(
+                    Ok(done) => CallReply::Done(format!("list {name} is added; {done}")),
+                    Err(why) => CallReply::Refused(
                         Refusal::Unable,
                         format!(
                             "list {name} is added, but is not there yet: {why}; it is tried again; the lists tell how \
@@ -284,8 +284,8 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                 }
                 let all: Result<Vec<_>, _> = told.into_iter().collect();
                 caller.reply(match all {
-                    Ok(done) => Reply::Done(done.join("; ")),
-                    Err(why) => Reply::Refused(Refusal::Unable, why),
+                    Ok(done) => CallReply::Done(done.join("; ")),
+                    Err(why) => CallReply::Refused(Refusal::Unable, why),
                 });
             }
             (None, Some(index)) => {

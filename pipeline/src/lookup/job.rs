@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::base::iana::Rcode as RcodeName;
 use pmdns_config::{Access, Config, readable, type_name, view_name};
 use pmdns_control::lookup::LookupRequest;
-use pmdns_control::{Refusal, Reply};
+use pmdns_control::{CallReply, Refusal};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_engine::upstreams::UpstreamsInUse;
 use pmdns_resolver::Outlook;
@@ -18,7 +18,7 @@ use pmdns_stages::wire::dns::{Rcode, rtype};
 use pmdns_stages::wire::layout::Who;
 
 use super::{
-    CachedReport, DecidedBy, GroupReport, Lookup, LookupReport, RuleReport, UpstreamReport,
+    CachedReport, DecidedBy, GroupReport, Lookup, LookupReport, RuleReport, UpstreamOutlook,
     ValidationState, records, rules,
 };
 use crate::runtime::NamesInUse;
@@ -59,8 +59,8 @@ impl Lookups {
             Err(why) => return caller.refuse(Refusal::Wrong, why),
         };
         self.jobs.start("lookup", caller, move |_| match own.look_up(&lookup, &in_use) {
-            Ok(report) => Reply::of(&report),
-            Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
+            Ok(report) => CallReply::of(&report),
+            Err(error) => CallReply::Refused(Refusal::Unable, error.to_string()),
         });
     }
 
@@ -171,7 +171,7 @@ impl Lookups {
         let first = outlook.upstreams.first().and_then(|one| settings(one.number));
         let upstreams = outlook.upstreams.iter().filter_map(|one| {
             let address = settings(one.number)?.address.to_string();
-            Some(UpstreamReport { address, is_resting: one.is_resting, srtt_us: one.srtt_us })
+            Some(UpstreamOutlook { address, is_resting: one.is_resting, srtt_us: one.srtt_us })
         });
         GroupReport {
             group: first.map(|upstream| upstream.group.clone()).unwrap_or_default(),

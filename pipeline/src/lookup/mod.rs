@@ -15,7 +15,8 @@ use pmdns_control::lookup::LookupRequest;
 pub use job::Lookups;
 pub(crate) use job::octets;
 pub use pmdns_control::lookup::{
-    CachedReport, DecidedBy, GroupReport, LookupReport, RuleReport, UpstreamReport, ValidationState,
+    CachedReport, DecidedBy, GroupReport, LookupReport, RuleReport, UpstreamOutlook,
+    ValidationState,
 };
 
 /// A lookup: its question and its client.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pmdns_config::{Config, ConfigError, QueryLog};
 use pmdns_control::date::date;
 use pmdns_control::query_log::{LogPage, LogSearch};
-use pmdns_control::{Refusal, Reply};
+use pmdns_control::{CallReply, Refusal};
 
 use super::check::check;
 use super::entry::LogEntry;
@@ -98,8 +98,8 @@ impl LogSearches {
         };
         let (ipv4_prefix, ipv6_prefix) = self.prefixes;
         self.jobs.start("log_search", caller, move |_| match search(&path, &what) {
-            Ok(entries) => Reply::of(&LogPage { entries, ipv4_prefix, ipv6_prefix }),
-            Err(error) => Reply::Refused(Refusal::Unable, error.to_string()),
+            Ok(entries) => CallReply::of(&LogPage { entries, ipv4_prefix, ipv6_prefix }),
+            Err(error) => CallReply::Refused(Refusal::Unable, error.to_string()),
         });
     }
 }

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pmdns_control::answers::{Configuration, Difference, Lists, State as RunState, Upstreams};
-use pmdns_control::{Call, Caller, Refusal, Reply};
+use pmdns_control::answers::{
+    BlockLists, ConfigDifference, Configuration, InstanceState, UpstreamTable,
+};
+use pmdns_control::{Call, CallReply, Caller, Refusal};
 
 use super::services::Services;
 use crate::control::cache_jobs::CacheJob;
 use crate::control::calls::{difference, lists, state, upstreams, views};
-use crate::health::{Health, State};
+use crate::health::{NodeHealth, NodeState};
 use crate::hitters;
 use crate::overlay::{Change, ListChange, UpstreamChange};
 
@@ -17,17 +19,17 @@ impl Services<'_> {
     /// Answers a call, or has it answered.
     pub(super) fn answer(&mut self, call: Call, caller: Caller) {
         match call {
-            Call::State => caller.reply(Reply::of(&self.state())),
-            Call::Stats => caller.reply(Reply::of(&self.report())),
+            Call::State => caller.reply(CallReply::of(&self.state())),
+            Call::Stats => caller.reply(CallReply::of(&self.report())),
             Call::Health => self.check_health(caller),
-            Call::Drain => self.set_state(State::Drained, caller),
-            Call::Resume => self.set_state(State::Serving, caller),
+            Call::Drain => self.set_state(NodeState::Drained, caller),
+            Call::Resume => self.set_state(NodeState::Serving, caller),
             Call::Reload => self.reloader.ask_for(caller),
-            Call::Config => caller.reply(Reply::of(&self.configuration())),
-            Call::ConfigDiff => caller.reply(Reply::of(&self.difference())),
-            Call::Views => caller.reply(Reply::of(&views(self.reloader.config()))),
-            Call::Upstreams => caller.reply(Reply::of(&self.upstreams())),
-            Call::Lists => caller.reply(Reply::of(&self.lists())),
+            Call::Config => caller.reply(CallReply::of(&self.configuration())),
+            Call::ConfigDiff => caller.reply(CallReply::of(&self.difference())),
+            Call::Views => caller.reply(CallReply::of(&views(self.reloader.config()))),
+            Call::Upstreams => caller.reply(CallReply::of(&self.upstreams())),
+            Call::Lists => caller.reply(CallReply::of(&self.lists())),
             Call::RefreshList(name) => self.lists.refresh(name, caller),
             Call::AddList(new) => {
                 let caller = self.additions.wait_for(new.name.clone(), caller);
@@ -77,22 +79,23 @@ impl Services<'_> {
         }
     }
 
-    fn state(&self) -> RunState {
+    fn state(&self) -> InstanceState {
         let mut state = state(&self.reloader, &self.gauges);
         self.runtime.note_in(&mut state);
         state
     }
 
     fn check_health(&mut self, caller: Caller) {
-        let tell = move |health: &Health| caller.reply(Reply::Health(Box::new(health.clone())));
+        let tell =
+            move |health: &NodeHealth| caller.reply(CallReply::Health(Box::new(health.clone())));
         self.health.ask(Instant::now(), self.reloader.config(), Box::new(tell));
     }
 
-    fn upstreams(&self) -> Upstreams {
+    fn upstreams(&self) -> UpstreamTable {
         upstreams(self.reloader.config(), &self.gauges)
     }
 
-    fn lists(&self) -> Lists {
+    fn lists(&self) -> BlockLists {
         let Self { reloader, gauges, lists: fetched, .. } = self;
         let state_of = |file: &Path| fetched.state_of(file);
         lists(reloader.config(), &gauges.names, reloader.overlay(), state_of)
@@ -108,7 +111,7 @@ impl Services<'_> {
         }
     }
 
-    fn set_state(&mut self, state: State, caller: Caller) {
+    fn set_state(&mut self, state: NodeState, caller: Caller) {
         self.health.set(state);
         caller.done(state.to_string());
     }
@@ -122,13 +125,13 @@ impl Services<'_> {
     }
 
     /// Where the file differs from the configuration in use.
-    fn difference(&mut self) -> Difference {
-        let RunState { entries, records, .. } = self.state();
+    fn difference(&mut self) -> ConfigDifference {
+        let InstanceState { entries, records, .. } = self.state();
         let changes = self.reloader.overlay().told();
         let clients = self.clients.as_ref().map_or(0, |clients| clients.counters().at_run_time);
         let limits = self.limiter.list(Instant::now()).limits.len();
         let rest = difference(&self.reloader);
-        Difference { entries, records, changes, clients, limits, ..rest }
+        ConfigDifference { entries, records, changes, clients, limits, ..rest }
     }
 
     fn change_upstream(&mut self, change: UpstreamChange, caller: Caller) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 
 use pmdns_config::{BlockAction, Config, NameError, subtree_name, view_number, without_wildcard};
-use pmdns_control::answers::{Entry, EntryPage};
+use pmdns_control::answers::{EntryPage, NameEntry};
 use pmdns_control::{EntryChoice, EntryKind, EntryRequest, EntryScope, Refusal, RuleAction};
 use pmdns_stages::policy::RuntimeEntry;
 use pmdns_stages::wire::name::suffixes;
@@ -19,12 +19,12 @@ const MAX_TOLD: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entries {
     /// By name in wire format. Those of views stand before the one of all views, which has no view.
-    by_name: BTreeMap<Box<[u8]>, Vec<Entry>>,
+    by_name: BTreeMap<Box<[u8]>, Vec<NameEntry>>,
     count: usize,
 }
 
 /// The view of an entry; `None`: it is of all views.
-fn view_of(entry: &Entry) -> Option<&str> {
+fn view_of(entry: &NameEntry) -> Option<&str> {
     entry.entry.views.first().map(String::as_str)
 }
 
@@ -33,14 +33,14 @@ pub(super) fn asked(
     request: &EntryRequest,
     config: &Config,
     (by, since): (&str, u64),
-) -> Result<Vec<Entry>, Refused> {
+) -> Result<Vec<NameEntry>, Refused> {
     subtree_name(&request.name).map_err(wrong)?;
     check_views(&request.views, config)?;
     let (name, is_wildcard) = without_wildcard(&request.name);
     let scope = if is_wildcard { EntryScope::Suffix } else { request.scope };
     let one = |views: Vec<String>| {
         let entry = EntryRequest { name: name.to_owned(), scope, views, ..request.clone() };
-        Entry { entry, by: by.to_owned(), since }
+        NameEntry { entry, by: by.to_owned(), since }
     };
     Ok(match request.views.as_slice() {
         [] => vec![one(Vec::new())],
@@ -49,12 +49,12 @@ pub(super) fn asked(
 }
 
 /// The name and the view of an entry, which no other has.
-fn key_of(entry: &Entry) -> (Option<Box<[u8]>>, Option<&str>) {
+fn key_of(entry: &NameEntry) -> (Option<Box<[u8]>>, Option<&str>) {
     (subtree_name(&entry.entry.name).ok(), view_of(entry))
 }
 
 /// Refuses two entries for a name and view in one request: nobody can mean both.
-pub(super) fn check_distinct(entries: &[Entry]) -> Result<(), Refused> {
+pub(super) fn check_distinct(entries: &[NameEntry]) -> Result<(), Refused> {
     let mut keys = HashSet::new();
     match entries.iter().find(|&entry| !keys.insert(key_of(entry))) {
         Some(twice) => Err(wrong(format!(
@@ -82,20 +82,21 @@ impl Entries {
     }
 
     /// Every entry, with its name in wire format.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &NameEntry)> {
         self.by_name.iter().flat_map(|(name, all)| all.iter().map(|entry| (&**name, entry)))
     }
 
     /// Sets an entry of one view, or of all. It takes the place of the one of the same name and view.
-    pub(super) fn set(&mut self, entry: Entry) -> Result<(), NameError> {
+    pub(super) fn set(&mut self, entry: NameEntry) -> Result<(), NameError> {
         let of_name = self.by_name.entry(subtree_name(&entry.entry.name)?).or_default();
         match of_name.iter_mut().find(|one| view_of(one) == view_of(&entry)) {
             Some(one) => *one = entry,
             None => {
                 of_name.push(entry);
                 of_name.sort_by(|one, other| {
-                    let rank =
-                        |entry: &Entry| (entry.entry.views.is_empty(), entry.entry.views.clone());
+                    let rank = |entry: &NameEntry| {
+                        (entry.entry.views.is_empty(), entry.entry.views.clone())
+                    };
                     rank(one).cmp(&rank(other))
                 });
                 self.count += 1;
@@ -125,24 +126,24 @@ impl Entries {
         Ok(())
     }
 
-    fn of_name(&self, name: &str) -> &[Entry] {
+    fn of_name(&self, name: &str) -> &[NameEntry] {
         let name = subtree_name(name).ok();
         name.and_then(|name| self.by_name.get(&name)).map_or(&[], Vec::as_slice)
     }
 
     /// The entry that these would take the place of, or that a removal takes away.
-    fn same(&self, name: &str, view: Option<&str>) -> Option<&Entry> {
+    fn same(&self, name: &str, view: Option<&str>) -> Option<&NameEntry> {
         self.of_name(name).iter().find(|one| view_of(one) == view)
     }
 
     /// The entries that no longer hold when these are set.
-    pub(super) fn replaced_by(&self, new: &[Entry]) -> Vec<Entry> {
-        let same = |one: &Entry| self.same(&one.entry.name, view_of(one)).cloned();
+    pub(super) fn replaced_by(&self, new: &[NameEntry]) -> Vec<NameEntry> {
+        let same = |one: &NameEntry| self.same(&one.entry.name, view_of(one)).cloned();
         new.iter().filter_map(same).collect()
     }
 
     /// Entries of the same names that decide in their views although these are set for all.
-    pub(super) fn beside(&self, new: &[Entry]) -> Vec<Entry> {
+    pub(super) fn beside(&self, new: &[NameEntry]) -> Vec<NameEntry> {
         let of_all = new.iter().filter(|one| one.entry.views.is_empty());
         let new: HashSet<_> = new.iter().map(key_of).collect();
         let others = of_all.flat_map(|one| self.of_name(&one.entry.name));
@@ -150,11 +151,14 @@ impl Entries {
     }
 
     /// The entry that a choice means, and those of the same name that stay.
-    pub(super) fn chosen(&self, choice: &EntryChoice) -> Result<(&Entry, Vec<Entry>), Refused> {
+    pub(super) fn chosen(
+        &self,
+        choice: &EntryChoice,
+    ) -> Result<(&NameEntry, Vec<NameEntry>), Refused> {
         let EntryChoice { name, view } = choice;
         subtree_name(name).map_err(wrong)?;
         let others = self.of_name(name).iter().filter(|one| view_of(one) != view.as_deref());
-        let others: Vec<Entry> = others.cloned().collect();
+        let others: Vec<NameEntry> = others.cloned().collect();
         match self.same(name, view.as_deref()) {
             Some(entry) => Ok((entry, others)),
             None => {
@@ -173,9 +177,9 @@ impl Entries {
 
     /// What decides about a name in a view, if an entry does. All are in wire format and lower case. It is the choice of
     /// `pmdns_stages::policy::RuntimeNames`.
-    pub(super) fn about(&self, name: &[u8], view: u8, config: &Config) -> Option<&Entry> {
+    pub(super) fn about(&self, name: &[u8], view: u8, config: &Config) -> Option<&NameEntry> {
         suffixes(name).find_map(|suffix| {
-            let is_meant = |one: &&Entry| {
+            let is_meant = |one: &&NameEntry| {
                 (suffix.len() == name.len() || one.entry.scope == EntryScope::Suffix)
                     && config.view_set(&one.entry.views).has(view)
             };
@@ -185,7 +189,7 @@ impl Entries {
 
     /// Ready to be looked up.
     pub(super) fn ready(&self, config: &Config) -> Vec<RuntimeEntry> {
-        let ready = |(name, Entry { entry, .. }): (&[u8], &Entry)| RuntimeEntry {
+        let ready = |(name, NameEntry { entry, .. }): (&[u8], &NameEntry)| RuntimeEntry {
             name: name.into(),
             below: entry.scope == EntryScope::Suffix,
             action: (entry.kind == EntryKind::Block).then(|| action_of(entry.action)),
@@ -203,7 +207,7 @@ impl Entries {
 }
 
 /// Entries in a sentence.
-pub(super) fn told(entries: &[Entry]) -> String {
+pub(super) fn told(entries: &[NameEntry]) -> String {
     let (shown, others) = entries.split_at(entries.len().min(MAX_TOLD));
     let mut text = shown.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     if !others.is_empty() {

@@ -1,4 +1,4 @@
-use pmdns_control::answers::Entry;
+use pmdns_control::answers::NameEntry;
 use pmdns_control::{EntryKind, EntryRequest};
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn entry(name: &str) -> Change {
         action: Default::default(),
         views: Vec::new(),
     };
-    Change::Set(Entry { entry, by: "user 0".into(), since: 1 })
+    Change::Set(NameEntry { entry, by: "user 0".into(), since: 1 })
 }
 
 fn unset(name: &str) -> Change {

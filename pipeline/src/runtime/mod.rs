@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use pmdns_config::Config;
-use pmdns_control::answers::{Configuration, EntriesDone, State};
-use pmdns_control::{Call, Page, Refusal, Reply};
+use pmdns_control::answers::{Configuration, EntriesDone, InstanceState};
+use pmdns_control::{Call, CallReply, Page, Refusal};
 use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
 
@@ -49,7 +49,7 @@ struct Waiting {
     version: u64,
     /// The number of the order at the journal.
     order: Option<u64>,
-    done: Reply,
+    done: CallReply,
 }
 
 impl Runtime {
@@ -112,7 +112,7 @@ impl Runtime {
     }
 
     /// Its state, for the answer to a call about the instance.
-    pub fn note_in(&self, state: &mut State) {
+    pub fn note_in(&self, state: &mut InstanceState) {
         state.entries = self.table.entry_count();
         state.records = self.table.record_count();
         state.kept = self.journal.is_some();
@@ -130,17 +130,19 @@ impl Runtime {
     /// Answers a call, at once or when its change holds.
     pub fn answer(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
         let reply = match call {
-            Call::Entries(page) => self.table.entries(page).map(|page| Reply::of(&page)),
-            Call::Records(page) => self.table.records(page).map(|page| Reply::of(&page)),
+            Call::Entries(page) => self.table.entries(page).map(|page| CallReply::of(&page)),
+            Call::Records(page) => self.table.records(page).map(|page| CallReply::of(&page)),
             change => return self.change(change, caller, config, seed),
         };
-        caller.reply(reply.unwrap_or_else(|(refusal, why)| Reply::Refused(refusal, why)));
+        caller.reply(reply.unwrap_or_else(|(refusal, why)| CallReply::Refused(refusal, why)));
     }
 
     fn change(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
         if self.waiting.len() >= MAX_WAITING {
-            return caller
-                .reply(Reply::Refused(Refusal::Busy, "too many changes are under way".to_owned()));
+            return caller.reply(CallReply::Refused(
+                Refusal::Busy,
+                "too many changes are under way".to_owned(),
+            ));
         }
         match self.try_change(call, &caller.by, config, seed) {
             Ok((done, order)) => {
@@ -157,7 +159,7 @@ impl Runtime {
         by: &str,
         config: &Config,
         seed: Seed,
-    ) -> Result<(Reply, Option<u64>), table::Refused> {
+    ) -> Result<(CallReply, Option<u64>), table::Refused> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let changes = self.table.changes(call, config, (by, now.map_or(0, |now| now.as_secs())))?;
         let mut table = Table::clone(&self.table);
@@ -186,14 +188,14 @@ impl Runtime {
             ", until the instance stops: `control.entries` names no file"
         };
         if let Some(EntriesDone { done, before }) = entries_done {
-            return Ok((Reply::Entries(EntriesDone { done: done + kept, before }), order));
+            return Ok((CallReply::Entries(EntriesDone { done: done + kept, before }), order));
         }
         let what = match call {
             Call::AddRecords(_) if count == 1 => "1 record added".to_owned(),
             Call::AddRecords(_) => format!("{count} records added"),
             _ => "removed".to_owned(),
         };
-        Ok((Reply::Done(format!("{what}{kept}")), order))
+        Ok((CallReply::Done(format!("{what}{kept}")), order))
     }
 
     /// Answers the clients whose changes hold everywhere: those up to the version `in_use`.
@@ -213,7 +215,7 @@ impl Runtime {
                 Ok(_) => done,
                 Err(()) => {
                     let why = "it holds until the instance stops, and is not kept: the disk refuses; the log says why";
-                    Reply::Refused(Refusal::Unable, why.to_owned())
+                    CallReply::Refused(Refusal::Unable, why.to_owned())
                 }
             });
         }

@@ -7,7 +7,7 @@ use pmdns_config::limits::{MAX_ENTRIES, MAX_RECORDS};
 use pmdns_config::{
     Config, LocalRecord, NameError, subtree_name, type_number, wire_name, without_wildcard,
 };
-use pmdns_control::answers::{EntriesDone, Entry, EntryPage, Record, RecordPage};
+use pmdns_control::answers::{AddedRecord, EntriesDone, EntryPage, NameEntry, RecordPage};
 use pmdns_control::{Call, EntryRequest, EntryScope, Page, RecordRequest, Refusal};
 use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
@@ -20,13 +20,13 @@ use super::entries::{self, Entries, told};
 #[serde(rename_all = "snake_case")]
 pub(super) enum Change {
     /// A name is blocked or allowed in a view, or in all.
-    Set(Entry),
+    Set(NameEntry),
     /// The entry of a name in a view is removed, or the one of all views.
     Unset(String, Option<String>),
     /// A name is blocked or allowed in these views, and nothing else is said of it: until 0.2.0 a name had one entry.
-    Entry(Entry),
+    Entry(NameEntry),
     /// A record is added.
-    Record(Record),
+    Record(AddedRecord),
     /// Every entry of a name is removed: until 0.2.0 it had one.
     RemoveEntry(String),
     /// The records of a name are removed; of one type, or all.
@@ -41,7 +41,7 @@ pub(super) type Refused = (Refusal, String);
 pub(crate) struct Table {
     entries: Entries,
     /// By name in wire format.
-    records: BTreeMap<Box<[u8]>, Vec<Record>>,
+    records: BTreeMap<Box<[u8]>, Vec<AddedRecord>>,
 }
 
 pub(super) fn wrong(error: impl ToString) -> Refused {
@@ -84,7 +84,7 @@ impl Table {
             Call::AddEntries(entries) => {
                 let asked = |entry: &EntryRequest| entries::asked(entry, config, (author, since));
                 let asked: Result<Vec<_>, _> = entries.iter().map(asked).collect();
-                let asked: Vec<Entry> = asked?.into_iter().flatten().collect();
+                let asked: Vec<NameEntry> = asked?.into_iter().flatten().collect();
                 entries::check_distinct(&asked)?;
                 Ok(asked.into_iter().map(Change::Set).collect())
             }
@@ -95,7 +95,7 @@ impl Table {
             Call::AddRecords(records) => {
                 records.iter().try_for_each(|record| record_of(record).map(drop))?;
                 let change = |record: &RecordRequest| {
-                    Change::Record(Record { record: record.clone(), by: by(), since })
+                    Change::Record(AddedRecord { record: record.clone(), by: by(), since })
                 };
                 Ok(records.iter().map(change).collect())
             }
@@ -126,7 +126,7 @@ impl Table {
                     Change::Set(entry) => Some(entry.clone()),
                     _ => None,
                 });
-                let set: Vec<Entry> = set.collect();
+                let set: Vec<NameEntry> = set.collect();
                 let (before, beside) = (self.entries.replaced_by(&set), self.entries.beside(&set));
                 let mut done = match asked.len() {
                     1 => "1 name set".to_owned(),
@@ -197,7 +197,7 @@ impl Table {
     }
 
     /// Makes a change of a journal of before, when an entry was the only one of its name.
-    fn make_old(&mut self, old: &Entry) -> Result<(), NameError> {
+    fn make_old(&mut self, old: &NameEntry) -> Result<(), NameError> {
         if is_no_rule(&old.entry.name) {
             tracing::warn!("the entry `{}` is left out: it matches no name", old.entry.name);
             return Ok(());
@@ -215,17 +215,17 @@ impl Table {
         }
         views.into_iter().try_for_each(|view| {
             let entry = EntryRequest { views: vec![view], ..entry.entry.clone() };
-            self.entries.set(Entry { entry, ..old.clone() })
+            self.entries.set(NameEntry { entry, ..old.clone() })
         })
     }
 
     /// What decides about a name in a view: the entry of the longest name. All are in wire format and lower case.
-    pub(crate) fn entry_about(&self, name: &[u8], view: u8, config: &Config) -> Option<&Entry> {
+    pub(crate) fn entry_about(&self, name: &[u8], view: u8, config: &Config) -> Option<&NameEntry> {
         self.entries.about(name, view, config)
     }
 
     /// A record of a name: of this type if it has one.
-    pub(crate) fn record_of(&self, name: &[u8], qtype: u16) -> Option<&Record> {
+    pub(crate) fn record_of(&self, name: &[u8], qtype: u16) -> Option<&AddedRecord> {
         let of_name = self.records.get(name)?;
         of_name.iter().find(|one| is_of(one, Some(qtype))).or_else(|| of_name.first())
     }
@@ -295,7 +295,7 @@ fn number_of(text: &str) -> Result<u16, Refused> {
         .ok_or_else(|| wrong(format!("there is no record type `{text}`; write A or TYPE1")))
 }
 
-fn is_of(record: &Record, number: Option<u16>) -> bool {
+fn is_of(record: &AddedRecord, number: Option<u16>) -> bool {
     number.is_none_or(|number| type_number(&record.record.r#type) == Some(number))
 }
 

@@ -4,27 +4,27 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
-use super::problem::{Problem, Unasked};
-use crate::{Refusal, Reply};
+use super::problem::{ProblemDetails, Unasked};
+use crate::{CallReply, Refusal};
 
 /// An answer to a call.
-pub(super) struct Answer(pub(super) Reply);
+pub(super) struct Answer(pub(super) CallReply);
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let json = match self.0 {
-            Reply::Json(json) => json,
-            Reply::Done(done) => serde_json::json!({ "done": done }).to_string(),
-            Reply::Entries(done) => return Self(Reply::of(&done)).into_response(),
-            Reply::Health(health) => {
+            CallReply::Json(json) => json,
+            CallReply::Done(done) => serde_json::json!({ "done": done }).to_string(),
+            CallReply::Entries(done) => return Self(CallReply::of(&done)).into_response(),
+            CallReply::Health(health) => {
                 let status = match health.healthy {
                     true => StatusCode::OK,
                     false => StatusCode::SERVICE_UNAVAILABLE,
                 };
-                return (status, Self(Reply::of(&health))).into_response();
+                return (status, Self(CallReply::of(&health))).into_response();
             }
-            Reply::Refused(refusal, why) => {
-                let mut response = Problem::from((refusal, why)).into_response();
+            CallReply::Refused(refusal, why) => {
+                let mut response = ProblemDetails::from((refusal, why)).into_response();
                 response.extensions_mut().remove::<Unasked>();
                 return response;
             }
@@ -33,6 +33,6 @@ impl IntoResponse for Answer {
     }
 }
 
-pub(super) fn wrong(why: String) -> Reply {
-    Reply::Refused(Refusal::Wrong, why)
+pub(super) fn wrong(why: String) -> CallReply {
+    CallReply::Refused(Refusal::Wrong, why)
 }

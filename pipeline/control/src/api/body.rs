@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::problem::Problem;
+use super::problem::ProblemDetails;
 
 /// The most bytes of a request's body: a thousand entries with long names.
 pub const MAX_BODY: usize = 1 << 20;
@@ -22,29 +22,29 @@ const BODY_PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Json<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
-    type Rejection = Problem;
+    type Rejection = ProblemDetails;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDetails> {
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         if !kind.eq_ignore_ascii_case("application/json") {
             let detail = "the body has to be JSON; send Content-Type: application/json";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+            return Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
         }
         let bytes = match timeout(BODY_PATIENCE, Bytes::from_request(request, state)).await {
             Ok(Ok(bytes)) => bytes,
             Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
                 let detail =
                     format!("the body has more than {MAX_BODY} bytes; send several requests");
-                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+                return Err(ProblemDetails::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
             }
             Ok(Err(_)) => {
                 let detail = "the body could not be read to its end";
-                return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+                return Err(ProblemDetails::new(StatusCode::BAD_REQUEST, detail));
             }
             Err(_) => {
                 let detail = "the body did not come in time";
-                return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail));
+                return Err(ProblemDetails::new(StatusCode::REQUEST_TIMEOUT, detail));
             }
         };
         serde_json::from_slice(&bytes).map(Self).map_err(|error| {
@@ -52,7 +52,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
                 true => StatusCode::UNPROCESSABLE_ENTITY,
                 false => StatusCode::BAD_REQUEST,
             };
-            Problem::new(status, format!("the body: {error}"))
+            ProblemDetails::new(status, format!("the body: {error}"))
         })
     }
 }
@@ -61,13 +61,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 pub(super) struct Parameters<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
-    type Rejection = Problem;
+    type Rejection = ProblemDetails;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemDetails> {
         let query = Query::from_request_parts(parts, state).await;
         query.map(|Query(parameters)| Self(parameters)).map_err(|rejection| {
             let detail = format!("the parameters: {}", rejection.body_text());
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+            ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
         })
     }
 }
@@ -76,13 +76,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 pub(super) struct Part(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Part {
-    type Rejection = Problem;
+    type Rejection = ProblemDetails;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemDetails> {
         let path = Path::from_request_parts(parts, state).await;
         path.map(|Path(part)| Self(part)).map_err(|rejection| {
             let detail = format!("the path: {}", rejection.body_text());
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+            ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::lookup::{LookupReport, LookupRequest};
 use crate::query_log::{LogPage, LogSearch, MAX_FOUND};
 use crate::sender::Enclosed;
 use crate::trace::{PacketSearch, TraceReport};
-use crate::{Call, CallSender, Reply};
+use crate::{Call, CallReply, CallSender};
 
 /// The most packets of a trace.
 const MAX_TRACED: u32 = 1000;
@@ -170,12 +170,12 @@ async fn cache_load(
     upload(calls, Call::CacheLoad, by, request).await
 }
 
-fn bounded(search: &PacketSearch, most: u32, by: &By) -> Result<(), Reply> {
+fn bounded(search: &PacketSearch, most: u32, by: &By) -> Result<(), CallReply> {
     within("count", search.count, most)?;
     within("seconds", Some(search.seconds), by.longest_watch)
 }
 
-fn within(what: &str, number: Option<u32>, most: u32) -> Result<(), Reply> {
+fn within(what: &str, number: Option<u32>, most: u32) -> Result<(), CallReply> {
     match number {
         Some(number) if !(1..=most).contains(&number) => {
             Err(wrong(format!("{what} is {number}; allowed: 1 to {most}")))

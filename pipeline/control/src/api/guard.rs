@@ -18,7 +18,7 @@ use super::body::MAX_BODY;
 use super::console;
 use super::host::is_ours;
 use super::limit::{Limit, Rate};
-use super::problem::{Problem, Unasked};
+use super::problem::{ProblemDetails, Unasked};
 use super::roles;
 use super::tokens::Tokens;
 use crate::audit::Audit;
@@ -126,14 +126,16 @@ impl Guard {
     }
 
     /// Who makes the request, and what it may do, if it may be made.
-    fn admit(&self, request: &Request, now: Instant) -> Result<(By, Role), Problem> {
+    fn admit(&self, request: &Request, now: Instant) -> Result<(By, Role), ProblemDetails> {
         let address = match request.extensions().get::<Peer>() {
             Some(Peer::User(user)) => {
                 let name = format!("user {user}");
                 return Ok((By { name, longest_watch: MAX_SECONDS_OF_USERS }, Role::Operate));
             }
             Some(Peer::Address(address)) => *address,
-            None => return Err(Problem::new(StatusCode::FORBIDDEN, "nobody knows who asks")),
+            None => {
+                return Err(ProblemDetails::new(StatusCode::FORBIDDEN, "nobody knows who asks"));
+            }
         };
         self.check_host(request)?;
         let tokens = Arc::clone(&lock(&self.tokens));
@@ -148,7 +150,7 @@ impl Guard {
             }
             self.warn(&format!("{address} is refused: it has no token that counts"), now);
             let detail = "send a token of the configuration: Authorization: Bearer TOKEN";
-            return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
+            return Err(ProblemDetails::new(StatusCode::UNAUTHORIZED, detail));
         };
         if !lock(&self.bearers).admit(bearer.name.clone(), now) {
             return Err(too_many("this token"));
@@ -162,22 +164,22 @@ impl Guard {
             let (token, role) = (&bearer.name, bearer.role);
             let detail = format!("token {token} has the role {role}; this needs the role {needed}");
             Audit::refuse(&name, line_of(request), &detail);
-            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+            return Err(ProblemDetails::new(StatusCode::FORBIDDEN, detail));
         }
         Ok((By { name, longest_watch: MAX_SECONDS }, bearer.role))
     }
 
     /// Whether a file of the console may be fetched. It needs no token and is not secret. Over the unix socket there is no
     /// console: without tokens nothing would stop a foreign page in the same browser.
-    fn admit_to_console(&self, request: &Request, now: Instant) -> Result<(), Problem> {
+    fn admit_to_console(&self, request: &Request, now: Instant) -> Result<(), ProblemDetails> {
         let Some(Peer::Address(address)) = request.extensions().get::<Peer>() else {
             let detail = "the console is served over TCP only: ask at `api.listen`";
-            return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+            return Err(ProblemDetails::new(StatusCode::NOT_FOUND, detail));
         };
         self.check_host(request)?;
         match lock(&self.files).admit(network_of(*address), now) {
             true => Ok(()),
-            false => Err(Problem::new(
+            false => Err(ProblemDetails::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "this address fetches the console too often; wait a second",
             )),
@@ -194,10 +196,10 @@ impl Guard {
         }
     }
 
-    fn check_host(&self, request: &Request) -> Result<(), Problem> {
+    fn check_host(&self, request: &Request) -> Result<(), ProblemDetails> {
         match is_ours(request, &self.hosts) {
             true => Ok(()),
-            false => Err(Problem::new(
+            false => Err(ProblemDetails::new(
                 StatusCode::MISDIRECTED_REQUEST,
                 "the Host header has to name an address of this server, localhost, or one of `api.hosts`",
             )),
@@ -263,9 +265,9 @@ fn line_of(request: &Request) -> String {
     format!("{} {}", request.method(), request.uri().path())
 }
 
-fn too_many(who: &str) -> Problem {
+fn too_many(who: &str) -> ProblemDetails {
     let detail = format!("{who} asks too often; wait a second, or raise `api.requests_per_second`");
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, detail)
+    ProblemDetails::new(StatusCode::TOO_MANY_REQUESTS, detail)
 }
 
 /// The token that a request shows (RFC 6750 section 2.1).

@@ -9,7 +9,7 @@ use super::answer::{Answer, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use crate::answers::Done;
-use crate::hitters::{Floods, Hitters, HittersQuery, LimitOrder, Limits, MAX_ROWS};
+use crate::hitters::{Floods, HitterTable, HittersQuery, LimitOrder, LimitTable, MAX_ROWS};
 use crate::{Call, CallSender};
 
 /// Each of them, with its description.
@@ -24,7 +24,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 /// Names, clients and zones that come most
 #[utoipa::path(
     get, path = "/api/v1/top", tag = "traffic", params(HittersQuery),
-    responses((status = 200, body = Hitters))
+    responses((status = 200, body = HitterTable))
 )]
 async fn top(
     State(calls): State<CallSender>,
@@ -49,7 +49,7 @@ async fn floods(State(calls): State<CallSender>, Extension(by): Extension<By>) -
 /// Limits on misses by zone
 #[utoipa::path(
     get, path = "/api/v1/limits", tag = "traffic",
-    responses((status = 200, body = Limits))
+    responses((status = 200, body = LimitTable))
 )]
 async fn limits(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Limits, &by.name).await)

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::answer::Answer;
 use super::body::{Json, Part};
 use super::guard::By;
-use crate::answers::{Done, Lists};
+use crate::answers::{BlockLists, Done};
 use crate::{Call, CallSender, NewList};
 
 /// Each of them, with its description.
@@ -20,7 +20,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 }
 
 /// The block lists
-#[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = Lists)))]
+#[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = BlockLists)))]
 async fn lists(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Lists, &by.name).await)
 }

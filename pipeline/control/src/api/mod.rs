@@ -38,7 +38,7 @@ pub use axum::body::Body;
 pub use body::MAX_BODY;
 pub use guard::{Admitted, Guard, Peer};
 pub use limit::Rate;
-pub use problem::Problem;
+pub use problem::ProblemDetails;
 pub use routes::description;
 pub use tokens::{Tokens, TokensError};
 pub use transfer::DONE;

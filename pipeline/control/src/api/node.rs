@@ -7,9 +7,9 @@ use utoipa_axum::routes;
 
 use super::answer::Answer;
 use super::guard::By;
-use super::problem::Problem;
+use super::problem::ProblemDetails;
 use crate::answers::Done;
-use crate::health::Health;
+use crate::health::NodeHealth;
 use crate::{Call, CallSender};
 
 pub(super) fn routes() -> OpenApiRouter<CallSender> {
@@ -22,10 +22,10 @@ pub(super) fn routes() -> OpenApiRouter<CallSender> {
 #[utoipa::path(
     get, path = "/api/v1/health", tag = "instance",
     responses(
-        (status = 200, body = Health),
+        (status = 200, body = NodeHealth),
         (status = 503, description = "It is not fit, or is drained; as a problem: the instance stops.", content(
-            (Health = "application/json"),
-            (Problem = "application/problem+json"),
+            (NodeHealth = "application/json"),
+            (ProblemDetails = "application/problem+json"),
         )),
     )
 )]

@@ -10,7 +10,8 @@ use crate::Refusal;
 
 /// Why a request is not answered as it was meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Problem {
+#[schema(as = Problem)]
+pub struct ProblemDetails {
     /// The kind of problem: no more than the status says.
     #[schema(example = "about:blank")]
     pub r#type: String,
@@ -28,7 +29,7 @@ pub struct Problem {
 #[derive(Clone, Debug)]
 pub(super) struct Unasked(pub(super) String);
 
-impl Problem {
+impl ProblemDetails {
     /// A problem with this status.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or_default().to_owned();
@@ -49,13 +50,13 @@ impl Refusal {
     }
 }
 
-impl From<(Refusal, String)> for Problem {
+impl From<(Refusal, String)> for ProblemDetails {
     fn from((refusal, why): (Refusal, String)) -> Self {
         Self::new(refusal.status(), why)
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ProblemDetails {
     fn into_response(self) -> Response {
         let why = Unasked(self.detail.clone());
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -71,13 +72,13 @@ impl IntoResponse for Problem {
     }
 }
 
-pub(super) async fn no_such_path(uri: Uri) -> Problem {
+pub(super) async fn no_such_path(uri: Uri) -> ProblemDetails {
     let path: String = uri.path().chars().take(100).collect();
     let detail = format!("there is nothing at {path}; /api/openapi.json lists what there is");
-    Problem::new(StatusCode::NOT_FOUND, detail)
+    ProblemDetails::new(StatusCode::NOT_FOUND, detail)
 }
 
-pub(super) async fn no_such_method(method: Method) -> Problem {
+pub(super) async fn no_such_method(method: Method) -> ProblemDetails {
     let detail = format!("{method} means nothing here; the header Allow lists what does");
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
+    ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, detail)
 }

@@ -8,7 +8,7 @@ use utoipa::IntoResponses as _;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{OpenApi as Description, RefOr};
 
-use super::problem::Problem;
+use super::problem::ProblemDetails;
 use super::roles;
 
 /// A method and a path.
@@ -60,40 +60,40 @@ const WITHOUT_ENGINE: [Row; 2] = [("get", "/api/openapi.json"), ("get", "/api/v1
 enum Refusals {
     /// The request is malformed.
     #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(Problem),
+    BadRequest(ProblemDetails),
     /// There is no token that counts.
     #[response(status = 401, content_type = "application/problem+json")]
-    Unauthorized(Problem),
+    Unauthorized(ProblemDetails),
     /// The token's role does not allow it.
     #[response(status = 403, content_type = "application/problem+json")]
-    Forbidden(Problem),
+    Forbidden(ProblemDetails),
     /// There is no such thing.
     #[response(status = 404, content_type = "application/problem+json")]
-    NotFound(Problem),
+    NotFound(ProblemDetails),
     /// The body did not come in time.
     #[response(status = 408, content_type = "application/problem+json")]
-    RequestTimeout(Problem),
+    RequestTimeout(ProblemDetails),
     /// It cannot be done as things are.
     #[response(status = 409, content_type = "application/problem+json")]
-    Conflict(Problem),
+    Conflict(ProblemDetails),
     /// The body is too long.
     #[response(status = 413, content_type = "application/problem+json")]
-    PayloadTooLarge(Problem),
+    PayloadTooLarge(ProblemDetails),
     /// The body is no JSON.
     #[response(status = 415, content_type = "application/problem+json")]
-    UnsupportedMediaType(Problem),
+    UnsupportedMediaType(ProblemDetails),
     /// The Host header names another server.
     #[response(status = 421, content_type = "application/problem+json")]
-    MisdirectedRequest(Problem),
+    MisdirectedRequest(ProblemDetails),
     /// What is asked means nothing here.
     #[response(status = 422, content_type = "application/problem+json")]
-    UnprocessableEntity(Problem),
+    UnprocessableEntity(ProblemDetails),
     /// Too much is asked.
     #[response(status = 429, content_type = "application/problem+json")]
-    TooManyRequests(Problem),
+    TooManyRequests(ProblemDetails),
     /// The instance stops.
     #[response(status = 503, content_type = "application/problem+json")]
-    ServiceUnavailable(Problem),
+    ServiceUnavailable(ProblemDetails),
 }
 
 /// Writes the statuses into the description.

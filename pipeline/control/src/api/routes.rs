@@ -14,16 +14,16 @@ use utoipa_axum::routes;
 use super::answer::{Answer, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
-use super::problem::Problem;
+use super::problem::ProblemDetails;
 use super::{explain, hitters, lists, node, refusals, roles, upstreams};
 use crate::answers::{
-    ClientAnswer, ClientPage, Configuration, Difference, Done, EntriesDone, EntryPage, RecordPage,
-    State as RunState, Views,
+    ClientAnswer, ClientPage, ConfigDifference, Configuration, Done, EntriesDone, EntryPage,
+    InstanceState, RecordPage, Views,
 };
 use crate::entries::EntryView;
 use crate::{
-    Call, CallSender, ClientChange, EntryChoice, EntryRequest, MAX_PAGE, Page, PurgeOrder,
-    RecordChoice, RecordRequest, Refusal, Reply,
+    Call, CallReply, CallSender, ClientChange, EntryChoice, EntryRequest, MAX_PAGE, Page,
+    PurgeOrder, RecordChoice, RecordRequest, Refusal,
 };
 
 /// The most entries or records of one request.
@@ -35,7 +35,7 @@ const MAX_CLIENTS: usize = 10_000;
 #[openapi(
     info(title = "pmdns", description = "See, change and explain a running instance."),
     modifiers(&Tokens),
-    components(schemas(Problem)),
+    components(schemas(ProblemDetails)),
     security(("token" = []))
 )]
 struct Api;
@@ -143,7 +143,7 @@ async fn openapi() -> Response {
 }
 
 /// What runs, and since when
-#[utoipa::path(get, path = "/api/v1/state", tag = "instance", responses((status = 200, body = RunState)))]
+#[utoipa::path(get, path = "/api/v1/state", tag = "instance", responses((status = 200, body = InstanceState)))]
 async fn state(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::State, &by.name).await)
 }
@@ -191,7 +191,7 @@ async fn config(State(calls): State<CallSender>, Extension(by): Extension<By>) -
 /// Where the file differs from the configuration in use
 #[utoipa::path(
     get, path = "/api/v1/config/diff", tag = "instance",
-    responses((status = 200, body = Difference))
+    responses((status = 200, body = ConfigDifference))
 )]
 async fn config_diff(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::ConfigDiff, &by.name).await)
@@ -222,7 +222,7 @@ async fn add_entries(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewEntries>,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ProblemDetails> {
     let entries = bounded(new.entries)?;
     Ok(Answer(calls.ask(Call::AddEntries(entries), &by.name).await))
 }
@@ -268,7 +268,7 @@ async fn add_records(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewRecords>,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ProblemDetails> {
     let records = bounded(new.records)?;
     Ok(Answer(calls.ask(Call::AddRecords(records), &by.name).await))
 }
@@ -311,7 +311,7 @@ async fn change_clients(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<ClientChanges>,
-) -> Result<Answer, Problem> {
+) -> Result<Answer, ProblemDetails> {
     let changes = at_most(new.clients, MAX_CLIENTS)?;
     Ok(Answer(calls.ask(Call::ChangeClients(changes), &by.name).await))
 }
@@ -343,18 +343,18 @@ async fn find_client(
     Answer(calls.ask(Call::FindClient(address), &by.name).await)
 }
 
-fn checked(page: Page) -> Result<Page, Reply> {
+fn checked(page: Page) -> Result<Page, CallReply> {
     match (1..=MAX_PAGE).contains(&page.limit) {
         true => Ok(page),
         false => Err(wrong(format!("limit is {}; allowed: 1 to {MAX_PAGE}", page.limit))),
     }
 }
 
-fn bounded<T>(added: Vec<T>) -> Result<Vec<T>, Problem> {
+fn bounded<T>(added: Vec<T>) -> Result<Vec<T>, ProblemDetails> {
     at_most(added, MAX_ADDED)
 }
 
-fn at_most<T>(added: Vec<T>, most: usize) -> Result<Vec<T>, Problem> {
+fn at_most<T>(added: Vec<T>, most: usize) -> Result<Vec<T>, ProblemDetails> {
     match (1..=most).contains(&added.len()) {
         true => Ok(added),
         false => {

@@ -11,7 +11,7 @@ use pmdns_config::{Role, Token};
 use serde_json::Value;
 
 use super::*;
-use crate::{Call, Refusal, Reply};
+use crate::{Call, CallReply, Refusal};
 
 /// SHA-256 of `reader-token` and `writer-token`.
 fn tokens() -> Tokens {
@@ -36,9 +36,9 @@ fn api(rate: u32) -> Router {
     tokio::spawn(async move {
         while let Some((call, caller)) = received.recv().await {
             let reply = match call {
-                Call::State => Reply::Json(format!("{{\"by\":{:?}}}", caller.by)),
-                Call::Reload => Reply::Refused(Refusal::Unable, "the file is wrong".into()),
-                _ => Reply::Done("so be it".into()),
+                Call::State => CallReply::Json(format!("{{\"by\":{:?}}}", caller.by)),
+                Call::Reload => CallReply::Refused(Refusal::Unable, "the file is wrong".into()),
+                _ => CallReply::Done("so be it".into()),
             };
             caller.reply(reply);
         }
@@ -249,7 +249,7 @@ async fn who_asks_too_often_or_by_another_name_is_refused() {
 }
 
 /// An API before an engine that gives this reply to every call, after it has written to the call's file.
-fn engine(written: &'static [u8], reply: Reply) -> Router {
+fn engine(written: &'static [u8], reply: CallReply) -> Router {
     let (calls, mut received) = CallSender::new(|| ());
     tokio::spawn(async move {
         while let Some((_, mut caller)) = received.recv().await {
@@ -265,8 +265,8 @@ fn engine(written: &'static [u8], reply: Reply) -> Router {
 #[tokio::test]
 async fn health_is_in_the_status_too() {
     for (healthy, status) in [(true, 200), (false, 503)] {
-        let health = crate::health::Health { healthy, ..Default::default() };
-        let api = engine(b"", Reply::Health(Box::new(health)));
+        let health = crate::health::NodeHealth { healthy, ..Default::default() };
+        let api = engine(b"", CallReply::Health(Box::new(health)));
         let got = ask(&api, LOCAL, request("GET", "/api/v1/health", "reader-token", "")).await;
         assert_eq!((got.status, got.body["healthy"].as_bool()), (status, Some(healthy)));
         assert_eq!(got.headers[CONTENT_TYPE], "application/json");
@@ -276,18 +276,18 @@ async fn health_is_in_the_status_too() {
 #[tokio::test]
 async fn a_capture_is_what_came_through_the_pipe() {
     let capture = || request("GET", "/api/v1/capture?count=1", "reader-token", "");
-    let api = engine(b"packets", Reply::Done("1 packet".into()));
+    let api = engine(b"packets", CallReply::Done("1 packet".into()));
     let response = respond(api, LOCAL, capture()).await;
     assert_eq!(
         (response.status().as_u16(), &response.headers()[CONTENT_TYPE]),
         (200, &"application/x-pcapng".parse().unwrap())
     );
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "packets");
-    let why = Reply::Refused(Refusal::Wrong, "there is no such port".into());
+    let why = CallReply::Refused(Refusal::Wrong, "there is no such port".into());
     let got = ask(&engine(b"", why.clone()), LOCAL, capture()).await;
     assert_eq!((got.status, got.body["detail"].as_str()), (422, Some("there is no such port")));
     let broken = respond(
-        engine(b"packets", Reply::Refused(Refusal::Unable, "the disk".into())),
+        engine(b"packets", CallReply::Refused(Refusal::Unable, "the disk".into())),
         LOCAL,
         capture(),
     )
@@ -300,10 +300,10 @@ async fn a_capture_is_what_came_through_the_pipe() {
 async fn a_dump_is_what_came_through_the_pipe_and_a_second_one_is_refused() {
     let dump = || request("GET", "/api/v1/cache/dump", "reader-token", "");
     let response =
-        respond(engine(b"answers", Reply::Done("1 written".into())), LOCAL, dump()).await;
+        respond(engine(b"answers", CallReply::Done("1 written".into())), LOCAL, dump()).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "application/octet-stream");
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "answers");
-    let busy = Reply::Refused(Refusal::Busy, "too much is under way".into());
+    let busy = CallReply::Refused(Refusal::Busy, "too much is under way".into());
     assert_eq!(ask(&engine(b"", busy), LOCAL, dump()).await.status, 429);
 }
 

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::answer::Answer;
 use super::guard::By;
 use crate::sender::Enclosed;
-use crate::{Call, CallSender, Refusal, Reply};
+use crate::{Call, CallReply, CallSender, Refusal};
 
 /// The trailer of a file that has come whole: a sentence about it.
 pub const DONE: &str = "pmdns-done";
@@ -78,7 +78,7 @@ pub(super) async fn download(
         Ok(1..) = reader.read_buf(&mut part) => None,
         reply = &mut asked => Some(reply),
     };
-    if let Some(refused @ Reply::Refused(..)) = reply {
+    if let Some(refused @ CallReply::Refused(..)) = reply {
         return Answer(refused).into_response();
     }
     let (mut give, body) = Channel::<Bytes, io::Error>::new(WAITING);
@@ -100,8 +100,8 @@ pub(super) async fn download(
         };
         match ended {
             // The client has to see that it is not whole.
-            Reply::Refused(_, why) => give.abort(io::Error::other(why)),
-            Reply::Done(done) => {
+            CallReply::Refused(_, why) => give.abort(io::Error::other(why)),
+            CallReply::Done(done) => {
                 let done = HeaderValue::try_from(done).map(|done| (DONE.parse(), done));
                 if let Ok((Ok(name), done)) = done {
                     let _ = give.send_trailers(HeaderMap::from_iter([(name, done)])).await;
@@ -152,8 +152,8 @@ pub(super) async fn upload(calls: CallSender, call: Call, by: By, request: Body)
     Answer(asked.await)
 }
 
-fn no_pipe(error: &io::Error) -> Reply {
-    Reply::Refused(Refusal::Unable, format!("there is no pipe to be had: {error}"))
+fn no_pipe(error: &io::Error) -> CallReply {
+    CallReply::Refused(Refusal::Unable, format!("there is no pipe to be had: {error}"))
 }
 
 fn pipe() -> io::Result<(pipe::Receiver, File)> {

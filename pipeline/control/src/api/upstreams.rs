@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::answer::Answer;
 use super::body::{Json, Part};
 use super::guard::By;
-use crate::answers::{Done, Upstreams};
+use crate::answers::{Done, UpstreamTable};
 use crate::{Call, CallSender, NewUpstream, UpstreamState};
 
 /// Each of them, with its description.
@@ -21,7 +21,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 /// The resolvers that are asked
 #[utoipa::path(
     get, path = "/api/v1/upstreams", tag = "upstreams",
-    responses((status = 200, body = Upstreams))
+    responses((status = 200, body = UpstreamTable))
 )]
 async fn upstreams(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Upstreams, &by.name).await)

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::Call;
 use crate::answers::Done;
-use crate::api::{DONE, Problem};
+use crate::api::{DONE, ProblemDetails};
 
 use connection::Server;
 use request::request;
@@ -288,7 +288,7 @@ impl ApiClient {
             return Ok(response);
         }
         let status = response.status().as_u16();
-        let Problem { detail, .. } = self.read(&self.whole(response).await?)?;
+        let ProblemDetails { detail, .. } = self.read(&self.whole(response).await?)?;
         Err(match (status, &self.server) {
             (403, Server::Socket(path)) => ClientError::Denied(path.clone()),
             (401 | 403, Server::Url(_)) => {

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use pmdns_config::Control;
 use pmdns_control::client::{ApiClient, ClientError};
-use pmdns_control::{Refusal, Reply};
+use pmdns_control::{CallReply, Refusal};
 
 use super::*;
 
@@ -27,7 +27,7 @@ struct Served {
 }
 
 impl Served {
-    fn start(name: &str, reply: Reply) -> Self {
+    fn start(name: &str, reply: CallReply) -> Self {
         let file = format!("pmdns-test-{}-{name}.sock", std::process::id());
         let path = std::env::temp_dir().join(file);
         let control = Control { socket: path.clone(), ..Control::default() };
@@ -65,8 +65,8 @@ impl Served {
 }
 
 /// A report of this length.
-fn long() -> Reply {
-    Reply::Json("7".repeat(LONG))
+fn long() -> CallReply {
+    CallReply::Json("7".repeat(LONG))
 }
 
 #[test]
@@ -80,10 +80,11 @@ fn a_report_is_read_to_its_end() {
 
 #[test]
 fn a_change_has_a_sentence_and_a_refusal_its_reason() {
-    let served = Served::start("done", Reply::Done("3 answers purged".to_owned()));
+    let served = Served::start("done", CallReply::Done("3 answers purged".to_owned()));
     assert_eq!(served.client().done(&Call::Reload).unwrap(), "3 answers purged");
     assert_eq!(served.end().0, [Call::Reload]);
-    let served = Served::start("refused", Reply::Refused(Refusal::Unable, "the disk".to_owned()));
+    let served =
+        Served::start("refused", CallReply::Refused(Refusal::Unable, "the disk".to_owned()));
     let refused = served.client().done(&Call::Reload);
     assert!(matches!(&refused, Err(ClientError::Refused(why)) if why == "the disk"), "{refused:?}");
     served.end();
@@ -100,7 +101,7 @@ fn nobody_answers_where_nobody_listens() {
 
 #[test]
 fn no_request_is_endless_and_what_is_none_is_refused() {
-    let served = Served::start("garbled", Reply::Json("{}".to_owned()));
+    let served = Served::start("garbled", CallReply::Json("{}".to_owned()));
     for (sent, status) in [
         (&b"\xff\xfe\r\n\r\n"[..], "400"),
         (b"stats\n\n", "400"),
@@ -140,7 +141,7 @@ fn audit_low_clients_that_do_not_read_hold_nobody_up() {
 
 #[test]
 fn audit_low_silent_clients_hold_nobody_up_and_are_counted() {
-    let served = Served::start("idle", Reply::Json("{}".to_owned()));
+    let served = Served::start("idle", CallReply::Json("{}".to_owned()));
     let idle: Vec<_> = (0..200).map(|_| served.connect()).collect();
     assert_eq!(served.client().ask_within(&Call::Stats, PATIENCE).unwrap(), "{}");
     drop(idle);

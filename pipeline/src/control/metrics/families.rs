@@ -19,7 +19,7 @@ use crate::clients::ClientSnapshot;
 use crate::control::distribution::{RingReport, Times};
 use crate::control::next_hops::NextHopReport;
 use crate::control::report::{Report, StageReport, WorkerReport};
-use crate::health::{State, Verdict};
+use crate::health::{NodeState, NodeVerdict};
 use crate::hitters::HitterSnapshot;
 use crate::lists::ListSnapshot;
 use crate::query_log::LogSnapshot;
@@ -98,9 +98,9 @@ fn instance(report: &Report) -> Vec<Family> {
         Family::new(Kind::Info, "build", "The running program.", &["version"])
             .of([([report.version.clone()], 1)]),
         Family::gauge("drained", "1: clients are to be sent elsewhere (`pmdns drain`).", &[])
-            .alone(u64::from(report.state == State::Drained)),
+            .alone(u64::from(report.state == NodeState::Drained)),
         Family::gauge("fit", "1: the node is fit to serve, as `pmdns health` says. 0: it is not, or it is drained.", &[])
-            .alone(u64::from(report.verdict == Verdict::Serving)),
+            .alone(u64::from(report.verdict == NodeVerdict::Serving)),
         Family::gauge("uptime", "Time since the clock was started.", &[])
             .in_unit(Unit::Seconds)
             .alone(uptime),

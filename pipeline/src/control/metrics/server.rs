@@ -21,7 +21,7 @@ use super::{encode, plain};
 use crate::admission::{Bounds, ConnectionSnapshot};
 use crate::control::http::{Listening, Respond, Terms, serve};
 use crate::control::report::Report;
-use crate::health::Verdict;
+use crate::health::NodeVerdict;
 use crate::service::{Service, listen};
 
 /// Connections at a time, in all and of one address.
@@ -175,7 +175,7 @@ async fn report<T>(ask: Ask, make: impl FnOnce(&Report) -> T) -> Option<T> {
 
 /// Whether the node is fit to serve, and the word for it: no more than the metrics say to the same readers.
 fn verdict(report: &Report) -> (bool, String) {
-    (report.verdict == Verdict::Serving, format!("{}\n", report.verdict))
+    (report.verdict == NodeVerdict::Serving, format!("{}\n", report.verdict))
 }
 
 fn unavailable() -> hyper::http::Result<Response<Full<Bytes>>> {
@@ -210,9 +210,9 @@ mod tests {
         let address = listener.address().unwrap();
         let mut server = listener.serve(None).unwrap();
         for (verdict, status, word) in [
-            (Verdict::Serving, "200", "serving"),
-            (Verdict::Drained, "503", "drained"),
-            (Verdict::Unfit, "503", "NOT FIT"),
+            (NodeVerdict::Serving, "200", "serving"),
+            (NodeVerdict::Drained, "503", "drained"),
+            (NodeVerdict::Unfit, "503", "NOT FIT"),
         ] {
             let asking = std::thread::spawn(move || fetch(address, "/healthz", "*/*"));
             while !asking.is_finished() {

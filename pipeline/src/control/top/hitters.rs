@@ -2,7 +2,7 @@
 //! names and addresses of clients stay out of these.
 
 use pmdns_control::client::ClientError;
-use pmdns_control::hitters::Hitters;
+use pmdns_control::hitters::HitterTable;
 use pmdns_control::{Call, Hitter, HittersQuery, Window};
 use ratatui::style::Color;
 
@@ -20,7 +20,7 @@ const ROWS: usize = 40;
 /// What was counted last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tops {
-    tables: [Option<Hitters>; TABLES.len()],
+    tables: [Option<HitterTable>; TABLES.len()],
     turn: usize,
     /// The instance counts nothing, so it is not asked again.
     is_refused: bool,
@@ -28,7 +28,7 @@ pub(super) struct Tops {
 
 impl Tops {
     /// Asks for one of the tables: the other one the next time.
-    pub(super) fn look(&mut self, ask: impl FnOnce(&Call) -> Result<Hitters, ClientError>) {
+    pub(super) fn look(&mut self, ask: impl FnOnce(&Call) -> Result<HitterTable, ClientError>) {
         if self.is_refused {
             return;
         }
@@ -48,7 +48,7 @@ impl Tops {
     /// The tables that there are, if all are.
     pub(super) fn panels(&self) -> Option<[Panel; TABLES.len()]> {
         let [Some(names), Some(clients)] = &self.tables else { return None };
-        let panel = |(_, title, head): (Hitter, &'static str, &'static str), top: &Hitters| {
+        let panel = |(_, title, head): (Hitter, &'static str, &'static str), top: &HitterTable| {
             let share = |count: u64| count as f64 / top.total.max(1) as f64;
             let rows = || top.rows.iter();
             let columns = vec![
@@ -74,7 +74,7 @@ mod tests {
         for _ in 0..3 {
             tops.look(|call| {
                 asked.push(call.clone());
-                Ok(Hitters::default())
+                Ok(HitterTable::default())
             });
         }
         let query = |what| Call::Hitters(HittersQuery { what, window: Window::Minute, n: 40 });

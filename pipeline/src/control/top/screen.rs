@@ -16,7 +16,7 @@ use crate::control::distribution::Times;
 use crate::control::next_hops::NextHopReport;
 use crate::control::rates::{Rates, RingLoad};
 use crate::control::report::Report;
-use crate::health::Verdict;
+use crate::health::NodeVerdict;
 
 /// Rows of drops and of upstreams at most; the longest lists are the least interesting.
 const MAX_ROWS: usize = 12;
@@ -29,7 +29,7 @@ const LEAST_HEIGHT: usize = 3;
 #[derive(Debug)]
 pub struct Screen {
     version: String,
-    verdict: Verdict,
+    verdict: NodeVerdict,
     uptime_seconds: u64,
     frames: String,
     rates: Rates,
@@ -122,8 +122,8 @@ impl Screen {
             latency.insert(0, "latency p50/p99/p99.9:".to_owned());
         }
         let title_style = match self.verdict {
-            Verdict::Serving => Style::new().bold(),
-            Verdict::Drained | Verdict::Unfit => Style::new().bold().fg(Color::Red),
+            NodeVerdict::Serving => Style::new().bold(),
+            NodeVerdict::Drained | NodeVerdict::Unfit => Style::new().bold().fg(Color::Red),
         };
         let (note, is_urgent) = &self.note;
         let notes: Vec<String> =

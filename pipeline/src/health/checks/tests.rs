@@ -19,7 +19,7 @@ struct Node {
     time: SteppedTime,
     config: Config,
     checks: HealthChecks,
-    told: Rc<RefCell<Vec<Health>>>,
+    told: Rc<RefCell<Vec<NodeHealth>>>,
     now: Instant,
 }
 
@@ -36,12 +36,12 @@ impl Node {
 
     fn ask(&mut self) {
         let told = Rc::clone(&self.told);
-        let asker = move |health: &Health| told.borrow_mut().push(health.clone());
+        let asker = move |health: &NodeHealth| told.borrow_mut().push(health.clone());
         self.checks.ask(self.now, &self.config, Box::new(asker));
     }
 
     /// Asks, has these workers turn, and lets so much time pass.
-    fn check(&mut self, turning: &[usize], passes: Duration) -> Option<Health> {
+    fn check(&mut self, turning: &[usize], passes: Duration) -> Option<NodeHealth> {
         self.ask();
         self.time.advance(passes);
         for worker in turning {
@@ -117,11 +117,11 @@ fn the_verdict_of_reports_needs_no_probe() {
     node.now += silence;
     node.checks.turn(node.now, &node.rig.news);
     let (verdict, problems) = node.checks.verdict();
-    assert_eq!((verdict, problems.len()), (Verdict::Unfit, 1), "the core does not turn");
+    assert_eq!((verdict, problems.len()), (NodeVerdict::Unfit, 1), "the core does not turn");
     node.rig.settle();
     node.now += INTERVAL;
     node.checks.turn(node.now, &node.rig.news);
-    assert_eq!(node.checks.verdict(), (Verdict::Serving, &[][..]));
+    assert_eq!(node.checks.verdict(), (NodeVerdict::Serving, &[][..]));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn between_checks_reports_have_what_is_new_and_the_last_answers_to_probes() {
         roster.slots()[0].counters.dead.store(is_dead, Ordering::Relaxed);
         node.now += INTERVAL;
         node.checks.turn(node.now, &node.rig.news);
-        assert_eq!(node.checks.verdict(), (Verdict::Unfit, &problems[..]));
+        assert_eq!(node.checks.verdict(), (NodeVerdict::Unfit, &problems[..]));
         node.rig.settle();
     }
 }
@@ -165,12 +165,16 @@ fn a_bad_answer_counts_until_a_probe_of_ours_disproves_it() {
     assert!(!node.check(&[], PATIENCE + Duration::from_millis(1)).unwrap().healthy);
     for _ in 0..3 {
         assert_eq!(pass(&mut node, ANSWERS_STAND + INTERVAL, false), 1, "one round in that time");
-        assert_eq!(node.checks.verdict().0, Verdict::Unfit);
+        assert_eq!(node.checks.verdict().0, NodeVerdict::Unfit);
     }
     let before = node.checks.verdict().1.to_vec();
     assert!(before[0].contains("does not answer within"), "{before:?}");
     pass(&mut node, ANSWERS_STAND + INTERVAL, true);
-    assert_eq!(node.checks.verdict(), (Verdict::Serving, &[][..]), "the next round has shown it");
+    assert_eq!(
+        node.checks.verdict(),
+        (NodeVerdict::Serving, &[][..]),
+        "the next round has shown it"
+    );
     assert_eq!(pass(&mut node, 10 * ANSWERS_STAND, true), 0, "all is well, and nobody asks");
 }
 
@@ -182,7 +186,7 @@ fn while_all_is_well_no_probe_is_sent_unasked() {
     let roster = node.rig.gauges.upstreams.roster();
     roster.slots()[0].counters.dead.store(1, Ordering::Relaxed);
     assert_eq!(pass(&mut node, 10 * ANSWERS_STAND, true), 0, "a probe says nothing about that");
-    assert_eq!(node.checks.verdict().0, Verdict::Unfit);
+    assert_eq!(node.checks.verdict().0, NodeVerdict::Unfit);
 }
 
 #[test]
@@ -203,11 +207,11 @@ fn clients_of_the_probe_s_prefix_over_their_limit_do_not_make_the_node_unfit() {
 #[test]
 fn a_drained_node_serves_but_is_not_healthy() {
     let mut node = Node::new("");
-    node.checks.set(State::Drained);
+    node.checks.set(NodeState::Drained);
     let health = node.check(&[0], Duration::from_millis(10)).unwrap();
-    assert_eq!((health.healthy, health.state), (false, State::Drained));
+    assert_eq!((health.healthy, health.state), (false, NodeState::Drained));
     assert!(health.problems.is_empty(), "{health:?}");
-    node.checks.set(State::Serving);
+    node.checks.set(NodeState::Serving);
     assert!(node.check(&[0], Duration::from_millis(10)).unwrap().healthy);
 }
 

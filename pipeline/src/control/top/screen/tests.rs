@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmdns_control::hitters::{HitterRow, Hitters};
+use pmdns_control::hitters::{HitterRow, HitterTable};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -284,7 +284,7 @@ fn tops() -> Tops {
             let key = format!("{what}{number}");
             HitterRow { key, count: 900 - number, error: 0 }
         });
-        let top = Hitters { total: 1000, rows: rows.collect(), ..Hitters::default() };
+        let top = HitterTable { total: 1000, rows: rows.collect(), ..HitterTable::default() };
         tops.look(|_| Ok(top));
     }
     tops
