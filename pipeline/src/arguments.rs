@@ -28,7 +28,7 @@ pub use self::clients::ClientCommand;
 pub use self::instance::{ConfigFile, ImportFormat, Instance, config_file};
 pub use self::lists::ListCommand;
 pub use self::local::LocalCommand;
-pub use self::request::{AskedFor, Listed, Printed};
+pub use self::request::{AskedFor, Listing, Printed};
 pub use self::searches::{LogArguments, PacketFilter, TraceArguments};
 pub use self::traffic::{HitterArguments, LimitArguments};
 pub use self::upstreams::UpstreamCommand;
@@ -232,7 +232,7 @@ pub enum Command {
         after: Option<String>,
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        listed: Listed,
+        listed: Listing,
     },
     /// Add, remove or list local records of a running instance.
     Local {

@@ -27,7 +27,7 @@ const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
 
 /// The form of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum LogFormat {
     /// For people: time, level, text.
     Text,
     /// For the journal: a priority, text.
@@ -36,7 +36,7 @@ pub enum Format {
     Json,
 }
 
-impl FromStr for Format {
+impl FromStr for LogFormat {
     type Err = LogError;
 
     fn from_str(text: &str) -> Result<Self, LogError> {
@@ -68,8 +68,8 @@ pub fn set_up(variable: impl Fn(&str) -> Option<String>) -> Result<(), LogError>
     let filter = filter(variable(VARIABLE).as_deref())?;
     let format = match variable(FORMAT_VARIABLE).filter(|text| !text.trim().is_empty()) {
         Some(text) => text.parse()?,
-        None if variable(JOURNAL_VARIABLE).is_some() => Format::Journal,
-        None => Format::Text,
+        None if variable(JOURNAL_VARIABLE).is_some() => LogFormat::Journal,
+        None => LogFormat::Text,
     };
     // Its own report of an error would go to standard error by `eprintln!`, which panics when that cannot be written.
     let log = tracing_subscriber::fmt()
@@ -77,9 +77,9 @@ pub fn set_up(variable: impl Fn(&str) -> Option<String>) -> Result<(), LogError>
         .with_writer(|| StandardError)
         .log_internal_errors(false);
     match format {
-        Format::Text => log.with_target(false).init(),
-        Format::Journal => log.event_format(JournalLine).init(),
-        Format::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => log.with_target(false).init(),
+        LogFormat::Journal => log.event_format(JournalLine).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
     }
     Ok(())
 }
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_wrong_form_is_refused_with_those_there_are() {
-        assert_eq!("json".parse(), Ok(Format::Json));
-        let told = "xml".parse::<Format>().unwrap_err().to_string();
+        assert_eq!("json".parse(), Ok(LogFormat::Json));
+        let told = "xml".parse::<LogFormat>().unwrap_err().to_string();
         assert!(told.contains("`xml`; allowed: text, journal, json"), "{told}");
     }
 }

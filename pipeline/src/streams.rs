@@ -35,7 +35,7 @@ pub enum StreamsError {
 }
 
 /// Bound sockets, and what encryption needs if one of them is for encrypted clients.
-pub type Entry = (Listeners, Option<Encryption>);
+pub type StreamEntry = (Listeners, Option<Encryption>);
 
 /// The port of clients over streams: for reports, for the data cores, and for the engine.
 pub type StreamPort = (Box<dyn Nic>, Queues, EngineStreams);
@@ -53,7 +53,7 @@ pub struct StreamClients {
 }
 
 /// The sockets that clients come to, if there are any, and what encryption needs.
-pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
+pub fn bind(config: &Config) -> Result<Option<StreamEntry>, StreamsError> {
     let settings = &config.streams;
     if !settings.are_configured() {
         return Ok(None);
@@ -62,7 +62,7 @@ pub fn bind(config: &Config) -> Result<Option<Entry>, StreamsError> {
 }
 
 /// The certificate that clients get, if any transport is encrypted.
-pub fn certificate(entry: Option<&Entry>) -> Option<Certificate> {
+pub fn certificate(entry: Option<&StreamEntry>) -> Option<Certificate> {
     entry?.1.as_ref().map(|encryption| encryption.certificate().clone())
 }
 
@@ -71,7 +71,7 @@ impl OpenStreams {
     pub fn new(
         config: &Config,
         topology: &Topology,
-        (listeners, encryption): Entry,
+        (listeners, encryption): StreamEntry,
     ) -> Result<(StreamPort, Self), StreamsError> {
         let number = config.ports.len();
         let mut seed = [0; 16];

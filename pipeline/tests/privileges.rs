@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use pmdns::privileges::{Places, restrict};
+use pmdns::privileges::{GrantedPaths, restrict};
 use pmdns_config::files::WholeFile;
 use pmdns_engine::testing::config;
 
@@ -69,7 +69,7 @@ fn audit_12_no_thread_keeps_privileges_after_start() {
     // Before: threads of DPDK, for example. A sleeping one is reached as well.
     let before: Vec<_> = (0..3).map(|_| Hand::start(&folder)).collect();
 
-    let places = Places::of(&config, &folder.join("config/pmdns.toml"), &[]);
+    let places = GrantedPaths::of(&config, &folder.join("config/pmdns.toml"), &[]);
     let report = restrict(&config, &places);
     println!("{report:?}");
     assert!(report.capabilities.is_empty() && report.no_new_privileges);

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use pmdns_control::answers::{ClientAnswer, ClientPage};
 use pmdns_control::{Call, ClientChange};
 
-use super::Listed;
+use super::Listing;
 use super::instance::Instance;
 use super::request::{AskedFor, first_page};
 
@@ -39,7 +39,7 @@ pub enum ClientCommand {
         address: String,
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        listed: Listed,
+        listed: Listing,
     },
     /// Print the prefixes of the table, at most 1,000.
     #[command(after_help = "Example: pmdns client list 192.0.2.9/32")]
@@ -48,7 +48,7 @@ pub enum ClientCommand {
         after: Option<String>,
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        listed: Listed,
+        listed: Listing,
     },
 }
 

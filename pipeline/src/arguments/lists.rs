@@ -7,7 +7,7 @@ use clap::Subcommand;
 use pmdns_control::answers::BlockLists;
 use pmdns_control::{Call, NewList};
 
-use super::Listed;
+use super::Listing;
 use super::instance::Instance;
 use super::request::AskedFor;
 
@@ -20,7 +20,7 @@ pub enum ListCommand {
     Show {
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        listed: Listed,
+        listed: Listing,
     },
     /// Fetch one more list by HTTPS, and block its names. The file names the folder for it: `control.lists`.
     #[command(

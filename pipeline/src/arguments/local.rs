@@ -5,7 +5,7 @@ use clap::Subcommand;
 use pmdns_control::answers::RecordPage;
 use pmdns_control::{Call, RecordChoice, RecordRequest};
 
-use super::Listed;
+use super::Listing;
 use super::instance::Instance;
 use super::request::{AskedFor, first_page};
 
@@ -46,7 +46,7 @@ pub enum LocalCommand {
         after: Option<String>,
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        listed: Listed,
+        listed: Listing,
     },
 }
 

@@ -10,7 +10,7 @@ use super::instance::Instance;
 
 /// A listing: which instance is asked, and how it is printed.
 #[derive(Args)]
-pub struct Listed {
+pub struct Listing {
     /// The instance that is asked.
     #[command(flatten)]
     pub instance: Instance,
@@ -51,7 +51,7 @@ impl AskedFor {
     /// A listing, whose answer is of the type `R`.
     pub fn list<R: DeserializeOwned + Display>(
         call: Call,
-        Listed { instance, json }: Listed,
+        Listing { instance, json }: Listing,
     ) -> Self {
         Self::shown::<R>(call, instance, json)
     }

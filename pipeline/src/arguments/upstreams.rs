@@ -6,7 +6,7 @@ use pmdns_config::limits::MAX_WEIGHT;
 use pmdns_control::answers::UpstreamTable;
 use pmdns_control::{Call, NewUpstream, UpstreamState};
 
-use super::Listed;
+use super::Listing;
 use super::instance::Instance;
 use super::request::AskedFor;
 
@@ -19,7 +19,7 @@ pub enum UpstreamCommand {
     List {
         /// Where it is asked, and how it is printed.
         #[command(flatten)]
-        listed: Listed,
+        listed: Listing,
     },
     /// Ask one more upstream, over UDP and TCP. An upstream of the file that was removed comes back.
     #[command(after_help = "Example: pmdns upstream add 198.51.100.53:53 --group corp")]

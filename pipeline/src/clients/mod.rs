@@ -92,7 +92,7 @@ impl OpenClients {
         self,
         writer: ClientTableWriter,
         core: Option<usize>,
-    ) -> Result<Clients, ClientsError> {
+    ) -> Result<ClientTableThread, ClientsError> {
         let counters = Arc::<ClientCounters>::default();
         counters.max_entries.store(self.max_entries as u64, Ordering::Relaxed);
         let mut book = Book::new(writer, self.max_entries);
@@ -131,7 +131,7 @@ impl OpenClients {
         let builder = std::thread::Builder::new().name("clients".to_owned());
         let thread = Some(builder.spawn(body).map_err(ClientsError::Thread)?);
         let files = ClientFiles { files, given: 0, taken };
-        Ok(Clients { calls: Some(calls), files: Some(files), counters, thread })
+        Ok(ClientTableThread { calls: Some(calls), files: Some(files), counters, thread })
     }
 }
 
@@ -146,7 +146,7 @@ fn note_left_out(counters: &ClientCounters, left_out: usize) {
 
 /// The running thread. Dropping it ends it, after the changes that wait.
 #[derive(Debug)]
-pub struct Clients {
+pub struct ClientTableThread {
     calls: Option<Sender<Asked>>,
     files: Option<ClientFiles>,
     counters: Arc<ClientCounters>,
@@ -162,7 +162,7 @@ struct Asked {
     caller: Caller,
 }
 
-impl Clients {
+impl ClientTableThread {
     /// Has a call answered.
     pub fn answer(&self, call: Call, config: &Config, caller: Caller) {
         let configured = match &call {
@@ -187,7 +187,7 @@ impl Clients {
     }
 }
 
-impl Drop for Clients {
+impl Drop for ClientTableThread {
     fn drop(&mut self) {
         self.calls = None;
         if let Some(thread) = self.thread.take() {

@@ -45,20 +45,20 @@ impl Lab {
         self.folder.join("journal")
     }
 
-    fn start(&self) -> (Arc<ClientTable>, Clients) {
+    fn start(&self) -> (Arc<ClientTable>, ClientTableThread) {
         let open = OpenClients::read(&self.config).unwrap().expect("there is a table");
         let max_entries = self.config.clients.max_entries as usize;
         let (table, writer) = ClientTable::on_heap(max_entries, Seed::new([5; 16]));
         (table, open.start(writer, None).unwrap())
     }
 
-    fn ask(&self, clients: &Clients, call: Call) -> CallReply {
+    fn ask(&self, clients: &ClientTableThread, call: Call) -> CallReply {
         let (caller, replied) = Caller::new("a test");
         clients.answer(call, &self.config, caller);
         replied.blocking_recv().expect("every call is answered")
     }
 
-    fn change(&self, clients: &Clients, changes: &[(&str, Option<&str>)]) -> CallReply {
+    fn change(&self, clients: &ClientTableThread, changes: &[(&str, Option<&str>)]) -> CallReply {
         let change = |(prefix, view): &(&str, Option<&str>)| ClientChange {
             prefix: (*prefix).to_owned(),
             view: view.map(str::to_owned),

@@ -28,7 +28,7 @@ use super::metrics::server::MetricsListener;
 use crate::clients::ClientFiles;
 use crate::connecting::may_ask;
 use crate::lists;
-use crate::overlay::{Change, Changed, Overlay};
+use crate::overlay::{Changed, ConfigChange, Overlay};
 use crate::runtime::Runtime;
 use pmdns_control::Caller;
 
@@ -94,7 +94,7 @@ pub struct Reloader {
     base: Arc<Config>,
     overlay: Overlay,
     /// The changes that wait, with the clients who want them.
-    changes: VecDeque<(Change, Caller)>,
+    changes: VecDeque<(ConfigChange, Caller)>,
     /// The change under way: the changes that hold then, a sentence, and a file that nobody needs then.
     change: Option<(Overlay, String, Option<PathBuf>)>,
     publisher: RulesPublisher,
@@ -185,7 +185,7 @@ impl Reloader {
     }
 
     /// Changes the configuration in use, for a caller that waits for the result. Changes come one after another.
-    pub fn change(&mut self, change: Change, caller: Caller) {
+    pub fn change(&mut self, change: ConfigChange, caller: Caller) {
         if self.changes.len() == MAX_ASKERS {
             let why = "too many changes wait already".to_owned();
             return caller.refuse(Refusal::Busy, why);
@@ -321,8 +321,8 @@ impl Reloader {
                 self.change = Some((overlay, format!("{done}, by {}", caller.by), left));
                 self.askers = vec![caller];
                 let source = match change {
-                    Change::Upstream(_) => Source::Upstreams(config),
-                    Change::List(_) => Source::Latest(config),
+                    ConfigChange::Upstream(_) => Source::Upstreams(config),
+                    ConfigChange::List(_) => Source::Latest(config),
                 };
                 self.read(source, now);
             }

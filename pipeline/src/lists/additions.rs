@@ -3,7 +3,7 @@
 use pmdns_control::CallReply;
 use tokio::sync::oneshot;
 
-use super::Lists;
+use super::FetchedLists;
 use pmdns_control::Caller;
 
 /// Those that wait.
@@ -33,7 +33,7 @@ impl Additions {
     }
 
     /// Has the callers whose lists are known wait for the first fetch, and answers those whose lists are refused.
-    pub fn turn(&mut self, lists: &Lists) {
+    pub fn turn(&mut self, lists: &FetchedLists) {
         for index in (0..self.waiting.len()).rev() {
             let reply = match self.waiting[index].reply.try_recv() {
                 Err(oneshot::error::TryRecvError::Empty) => continue,

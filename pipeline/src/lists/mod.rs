@@ -83,7 +83,7 @@ pub struct FetchState {
 }
 
 /// The fetched lists. Dropping it ends the thread.
-pub struct Lists {
+pub struct FetchedLists {
     followed: Vec<Followed>,
     /// Those that the system trusts. They are read once, because later they may be out of reach.
     system: Option<Arc<RootCertStore>>,
@@ -92,7 +92,7 @@ pub struct Lists {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Lists {
+impl FetchedLists {
     /// Starts fetching the lists of `config`, on a thread pinned to the CPU `core` if one is given.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl Lists {
     }
 }
 
-impl Drop for Lists {
+impl Drop for FetchedLists {
     fn drop(&mut self) {
         // The thread ends when its channel of requests is closed.
         self.requests = None;

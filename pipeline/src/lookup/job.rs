@@ -18,8 +18,8 @@ use pmdns_stages::wire::dns::{Rcode, rtype};
 use pmdns_stages::wire::layout::Who;
 
 use super::{
-    CachedReport, DecidedBy, GroupReport, Lookup, LookupReport, RuleReport, UpstreamOutlook,
-    ValidationState, records, rules,
+    CachedReport, DecidedBy, GroupReport, LookupQuestion, LookupReport, RuleReport,
+    UpstreamOutlook, ValidationState, records, rules,
 };
 use crate::runtime::NamesInUse;
 use pmdns_control::Caller;
@@ -54,7 +54,7 @@ impl Lookups {
 
     /// Carries out a lookup under the rules in use, and sends the caller its result.
     pub fn run(&self, request: LookupRequest, in_use: NamesInUse, caller: Caller) {
-        let (own, lookup) = match Lookup::try_from(request) {
+        let (own, lookup) = match LookupQuestion::try_from(request) {
             Ok(lookup) => (self.clone(), lookup),
             Err(why) => return caller.refuse(Refusal::Wrong, why),
         };
@@ -65,7 +65,11 @@ impl Lookups {
     }
 
     /// The answer that a client would get, and why. Waits for a thread of the slow path, and may read block lists.
-    fn look_up(&self, lookup: &Lookup, in_use: &NamesInUse) -> Result<LookupReport, SnapshotError> {
+    fn look_up(
+        &self,
+        lookup: &LookupQuestion,
+        in_use: &NamesInUse,
+    ) -> Result<LookupReport, SnapshotError> {
         let (config, ruleset) = (in_use.made.config(), &in_use.made.rules);
         let address = octets(lookup.client);
         let (access, who) = match lookup.client {

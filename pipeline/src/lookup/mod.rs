@@ -21,7 +21,7 @@ pub use pmdns_control::lookup::{
 
 /// A lookup: its question and its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
+pub struct LookupQuestion {
     /// In wire format, lower case.
     pub name: Box<[u8]>,
     /// The record type.
@@ -30,7 +30,7 @@ pub struct Lookup {
     pub client: Option<IpAddr>,
 }
 
-impl TryFrom<LookupRequest> for Lookup {
+impl TryFrom<LookupRequest> for LookupQuestion {
     type Error = String;
 
     fn try_from(request: LookupRequest) -> Result<Self, String> {
@@ -67,12 +67,12 @@ mod tests {
     fn a_question_is_checked_and_mistakes_are_named() {
         let lookup = |name: &str, r#type: Option<&str>, client: Option<&str>| {
             let [r#type, client] = [r#type, client].map(|text| text.map(str::to_owned));
-            Lookup::try_from(LookupRequest { name: name.to_owned(), r#type, client })
+            LookupQuestion::try_from(LookupRequest { name: name.to_owned(), r#type, client })
         };
         let name: Box<[u8]> = (*b"\x07example\x03com\0").into();
-        let expected = Lookup { name, qtype: 28, client: Some([10, 0, 0, 1].into()) };
+        let expected = LookupQuestion { name, qtype: 28, client: Some([10, 0, 0, 1].into()) };
         assert_eq!(lookup("Example.com", Some("AAAA"), Some("10.0.0.1")), Ok(expected.clone()));
-        let expected = Lookup { qtype: 1, client: None, ..expected };
+        let expected = LookupQuestion { qtype: 1, client: None, ..expected };
         assert_eq!(lookup("example.com", None, None), Ok(expected));
         for (wrong, part) in [
             (lookup("", None, None), "a name is empty"),

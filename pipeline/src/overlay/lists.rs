@@ -127,7 +127,7 @@ mod tests {
     use pmdns_engine::testing::config;
 
     use super::*;
-    use crate::overlay::Change;
+    use crate::overlay::ConfigChange;
 
     const URL: &str = "https://lists.example/ads.txt";
 
@@ -150,7 +150,7 @@ mod tests {
 
     fn changed(base: &Config, changes: &[ListChange]) -> Result<Overlay, Refused> {
         changes.iter().try_fold(Overlay::default(), |overlay, change| {
-            let change = Change::List(change.clone());
+            let change = ConfigChange::List(change.clone());
             Ok(overlay.with(&change, base, "user 0", 7)?.overlay)
         })
     }
@@ -254,7 +254,7 @@ mod tests {
             (1..64).map(|number| ListChange::Add(new(&format!("l{number}")))).collect();
         let base = base();
         let overlay = changed(&base, &all).unwrap();
-        let one_more = Change::List(ListChange::Add(new("more")));
+        let one_more = ConfigChange::List(ListChange::Add(new("more")));
         let refused = overlay.with(&one_more, &base, "", 0).unwrap_err();
         assert!(refused.1.contains("65 block lists; allowed: at most 64"), "{refused:?}");
     }

@@ -23,7 +23,7 @@ pub type Refused = (Refusal, String);
 
 /// An operator's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ConfigChange {
     /// Of an upstream.
     Upstream(UpstreamChange),
     /// Of a block list.
@@ -85,15 +85,15 @@ impl Overlay {
     /// It cannot be made, and the text says what to do.
     pub fn with(
         &self,
-        change: &Change,
+        change: &ConfigChange,
         base: &Config,
         by: &str,
         now: u64,
     ) -> Result<Changed, Refused> {
         let mut overlay = self.clone();
         let done = match change {
-            Change::Upstream(change) => overlay.change_upstream(change, base, by, now)?,
-            Change::List(change) => overlay.change_list(change, base, by, now)?,
+            ConfigChange::Upstream(change) => overlay.change_upstream(change, base, by, now)?,
+            ConfigChange::List(change) => overlay.change_list(change, base, by, now)?,
         };
         if overlay.count() > MAX_CHANGES {
             let why = format!(

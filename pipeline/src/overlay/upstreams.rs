@@ -179,7 +179,7 @@ mod tests {
     use pmdns_engine::testing::config;
 
     use super::*;
-    use crate::overlay::{Change, MAX_CHANGES};
+    use crate::overlay::{ConfigChange, MAX_CHANGES};
 
     const A: &str = "192.0.2.1:53";
     const B: &str = "192.0.2.2:53";
@@ -220,7 +220,7 @@ mod tests {
     /// Makes these changes, or says why the first that cannot be made is refused.
     fn changed(base: &Config, changes: &[UpstreamChange]) -> Result<Overlay, Refused> {
         changes.iter().try_fold(Overlay::default(), |overlay, change| {
-            let change = Change::Upstream(change.clone());
+            let change = ConfigChange::Upstream(change.clone());
             Ok(overlay.with(&change, base, "user 0", 7)?.overlay)
         })
     }
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(asked(&with_new, &overlay), [(B.to_owned(), false), (NEW.to_owned(), true)]);
         let why = overlay.apply(&base(&[A])).unwrap_err();
         assert!(why.contains("resume or add one first"), "{why}");
-        let (without, resume) = (base(&[B]), Change::Upstream(resume(A)));
+        let (without, resume) = (base(&[B]), ConfigChange::Upstream(resume(A)));
         let of_none = changed(&base(&[A, B]), &[drain(A)]).unwrap();
         assert_eq!(asked(&without, &of_none), [(B.to_owned(), false)]);
         assert!(of_none.with(&resume, &without, "", 0).unwrap().overlay.is_empty());
@@ -381,7 +381,7 @@ mod tests {
             let what = said(&format!("198.51.100.{}:{}", number % 250, 53 + number));
             overlay.upstreams.push(Said { what, by: String::new(), since: 0 });
         }
-        let refused = overlay.with(&Change::Upstream(add(NEW)), &base, "", 0).unwrap_err();
+        let refused = overlay.with(&ConfigChange::Upstream(add(NEW)), &base, "", 0).unwrap_err();
         assert!(refused.0 == Refusal::Unable && refused.1.contains("256 changes"), "{refused:?}");
     }
 }

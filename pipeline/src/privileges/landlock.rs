@@ -8,7 +8,7 @@ use landlock::{
     RulesetCreatedAttr as _, RulesetError, path_beneath_rules,
 };
 
-use super::places::Places;
+use super::places::GrantedPaths;
 
 /// The version of Landlock whose rights are restricted. Rights that the kernel does not know are left out.
 const ABI_KNOWN: ABI = ABI::V5;
@@ -25,7 +25,7 @@ pub(super) enum Problem {
 }
 
 /// A ruleset for these places. Each thread has to enforce it on itself.
-pub(super) fn ruleset(places: &Places) -> Result<OwnedFd, Problem> {
+pub(super) fn ruleset(places: &GrantedPaths) -> Result<OwnedFd, Problem> {
     let rules = |folders: &[PathBuf], access: BitFlags<AccessFs>| {
         path_beneath_rules(folders.to_vec(), access)
     };

@@ -19,7 +19,7 @@ use pmdns_config::{Config, Privileges};
 use serde::{Deserialize, Serialize};
 
 use capabilities::Needs;
-pub use places::Places;
+pub use places::GrantedPaths;
 use status::Status;
 use threads::Restriction;
 
@@ -41,7 +41,7 @@ pub struct PrivilegeReport {
 
 /// Gives up the privileges that are not needed from now on, as far as the kernel and the configuration allow, and logs
 /// the result. Everything that `config` names is already open or is in `places`.
-pub fn restrict(config: &Config, places: &Places) -> PrivilegeReport {
+pub fn restrict(config: &Config, places: &GrantedPaths) -> PrivilegeReport {
     if config.process.privileges == Privileges::Keep {
         tracing::warn!("privileges are kept, as set by `process.privileges`");
         return report(status::of_process(), false, false);
@@ -83,7 +83,7 @@ fn report(status: Status, landlock: bool, is_filtered: bool) -> PrivilegeReport 
     }
 }
 
-fn announce(report: &PrivilegeReport, places: &Places) {
+fn announce(report: &PrivilegeReport, places: &GrantedPaths) {
     for obstacle in &report.obstacles {
         tracing::warn!("{obstacle} (docs/operations.md, Privileges)");
     }

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use pmdns_config::files::open_regular;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::places::Places;
+use super::places::GrantedPaths;
 
 /// Tries the later accesses with this thread's rights. For each file or folder that fails, the result says what to
 /// change.
-pub(super) fn find(places: &Places) -> Vec<String> {
+pub(super) fn find(places: &GrantedPaths) -> Vec<String> {
     let files = places.files.iter().filter_map(|file| unreadable(file));
     let folders = places.write.iter().filter_map(|folder| unwritable(folder));
     files.chain(folders).collect()

@@ -14,7 +14,7 @@ const RESOLVER: [&str; 4] =
 
 /// Files and folders, each once. A folder includes everything below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct GrantedPaths {
     /// Files that are read again: the configuration, the files that it names, and the snapshot.
     pub files: Vec<PathBuf>,
     /// Folders in which files are read: the configuration, and the files that it names.
@@ -25,7 +25,7 @@ pub struct Places {
     pub remove: Vec<PathBuf>,
 }
 
-impl Places {
+impl GrantedPaths {
     /// The places of a process with `config`, which was read from `path`. `dpdk` has the folders in which DPDK made
     /// files.
     pub fn of(config: &Config, path: &Path, dpdk: &[PathBuf]) -> Self {
@@ -113,7 +113,7 @@ mod tests {
         config.control.socket = "/run/pmdns/control.sock".into();
         config.control.lists = Some("/var/lib/lists".into());
         let dpdk = ["/run/dpdk/pmdns".into()];
-        let places = Places::of(&config, Path::new("/etc/pmdns.toml"), &dpdk);
+        let places = GrantedPaths::of(&config, Path::new("/etc/pmdns.toml"), &dpdk);
         let texts = |folders: &[PathBuf]| {
             folders.iter().map(|f| f.display().to_string()).collect::<Vec<_>>()
         };

@@ -97,7 +97,7 @@ pub struct Rings {
 
 /// The log that runs. Dropping it writes what is left and ends its threads.
 #[derive(Debug)]
-pub struct QueryLog {
+pub struct QueryLogger {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     parts: Vec<(&'static str, Arc<LogCounters>)>,
@@ -146,9 +146,10 @@ impl OpenLog {
         lender: &ObserverLender,
         clock: Clock,
         core: Option<usize>,
-    ) -> Result<QueryLog, QueryLogError> {
+    ) -> Result<QueryLogger, QueryLogError> {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut log = QueryLog { stop: Arc::clone(&stop), threads: Vec::new(), parts: Vec::new() };
+        let mut log =
+            QueryLogger { stop: Arc::clone(&stop), threads: Vec::new(), parts: Vec::new() };
         let mut taps = Vec::new();
         for (name, sink, counters) in self.sinks {
             let (give, batches) = crossbeam_channel::bounded(WAITING);
@@ -190,7 +191,7 @@ impl Rings {
     }
 }
 
-impl QueryLog {
+impl QueryLogger {
     fn spawn(
         &mut self,
         name: String,
@@ -217,7 +218,7 @@ impl QueryLog {
     }
 }
 
-impl Drop for QueryLog {
+impl Drop for QueryLogger {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // The collector was started last, and the sinks end when it has.

@@ -41,7 +41,7 @@ const RULES: &str = "[block]\nnames = [\"blocked.example\"]\n\
     [[local]]\nname = \"own.example\"\ntype = \"A\"\ndata = \"192.0.2.9\"\n";
 
 /// A rig that logs as `log` says.
-fn logging(log: &str) -> (Rig, QueryLog, Config) {
+fn logging(log: &str) -> (Rig, QueryLogger, Config) {
     let config = config(&format!("{RULES}[query_log]\n{log}"));
     let mut rig = Rig::new(&config);
     let open =
@@ -74,7 +74,7 @@ fn lines(path: &Path) -> Vec<LogEntry> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn count(log: &QueryLog, part: &str) -> LogSnapshot {
+fn count(log: &QueryLogger, part: &str) -> LogSnapshot {
     let report = log.report();
     report.iter().find(|one| one.part == part).unwrap().counters
 }

@@ -13,7 +13,7 @@ use crate::control::cache_jobs::CacheJob;
 use crate::control::calls::{difference, lists, state, upstreams, views};
 use crate::health::{NodeHealth, NodeState};
 use crate::hitters;
-use crate::overlay::{Change, ListChange, UpstreamChange};
+use crate::overlay::{ConfigChange, ListChange, UpstreamChange};
 
 impl Services<'_> {
     /// Answers a call, or has it answered.
@@ -33,10 +33,10 @@ impl Services<'_> {
             Call::RefreshList(name) => self.lists.refresh(name, caller),
             Call::AddList(new) => {
                 let caller = self.additions.wait_for(new.name.clone(), caller);
-                self.reloader.change(Change::List(ListChange::Add(new)), caller);
+                self.reloader.change(ConfigChange::List(ListChange::Add(new)), caller);
             }
             Call::RemoveList(name) => {
-                self.reloader.change(Change::List(ListChange::Remove(name)), caller);
+                self.reloader.change(ConfigChange::List(ListChange::Remove(name)), caller);
             }
             Call::AddUpstream(new) => self.change_upstream(UpstreamChange::Add(new), caller),
             Call::SetUpstream(address, state) => {
@@ -135,7 +135,7 @@ impl Services<'_> {
     }
 
     fn change_upstream(&mut self, change: UpstreamChange, caller: Caller) {
-        self.reloader.change(Change::Upstream(change), caller);
+        self.reloader.change(ConfigChange::Upstream(change), caller);
     }
 
     fn do_to_cache(&self, job: Result<CacheJob, String>, caller: Caller) {

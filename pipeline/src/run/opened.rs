@@ -9,7 +9,7 @@ use crate::control::api::ApiListener;
 use crate::control::metrics::server::MetricsListener;
 use crate::control::socket::ControlSocket;
 use crate::runtime::Runtime;
-use crate::streams::{self, Entry};
+use crate::streams::{self, StreamEntry};
 
 /// The sockets and files of the configuration.
 pub(super) struct Opened {
@@ -19,7 +19,7 @@ pub(super) struct Opened {
     pub(super) runtime: Runtime,
     pub(super) clients: Option<OpenClients>,
     /// Of clients over streams.
-    pub(super) streams: Option<Entry>,
+    pub(super) streams: Option<StreamEntry>,
 }
 
 impl Opened {

@@ -9,7 +9,7 @@ use pmdns_nics::dpdk::{self, Eal, Mempool};
 use pmdns_nics::{FramePool, Nic, PortFacts, Queues};
 
 use super::error::RunError;
-use crate::streams::{Entry, OpenStreams};
+use crate::streams::{OpenStreams, StreamEntry};
 
 /// The ports that were started, and what the engine gets of them.
 pub(super) struct StartedPorts {
@@ -58,7 +58,7 @@ impl StartedPorts {
     pub(super) fn add_streams(
         &mut self,
         config: &Config,
-        entry: Entry,
+        entry: StreamEntry,
     ) -> Result<OpenStreams, RunError> {
         let ((nic, queues, parts), open) = OpenStreams::new(config, &self.topology, entry)?;
         self.nics.push(nic);

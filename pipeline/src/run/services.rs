@@ -16,22 +16,22 @@ use super::error::RunError;
 use super::ports::RunningPorts;
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::capture::Captures;
-use crate::clients::{Clients, OpenClients};
+use crate::clients::{ClientTableThread, OpenClients};
 use crate::control::cache_jobs::ClientJobs;
 use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report::{Named, Report};
 use crate::health::{HealthChecks, Transitions};
 use crate::hitters::{self, HeavyHitters};
-use crate::lists::{Additions, Lists};
+use crate::lists::{Additions, FetchedLists};
 use crate::log;
 use crate::lookup::Lookups;
-use crate::privileges::{self, Places, PrivilegeReport};
+use crate::privileges::{self, GrantedPaths, PrivilegeReport};
 use crate::query_log::find::LogSearches;
-use crate::query_log::{OpenLog, QueryLog};
+use crate::query_log::{OpenLog, QueryLogger};
 use crate::runtime::Runtime;
 use crate::sinks::{SinkCounters, SinkReport};
 use crate::streams::StreamClients;
-use crate::transfer::{Limits, Transfers};
+use crate::transfer::{TransferLimits, Transfers};
 use crate::zone_limits::ZoneLimiter;
 
 /// The parts of an instance that requests and reloads concern.
@@ -44,16 +44,16 @@ pub(super) struct Services<'c> {
     pub(super) cache_jobs: CacheJobs,
     pub(super) reloader: Reloader,
     pub(super) runtime: Runtime,
-    pub(super) clients: Option<Clients>,
+    pub(super) clients: Option<ClientTableThread>,
     pub(super) transfers: Transfers,
-    pub(super) lists: Lists,
+    pub(super) lists: FetchedLists,
     /// Clients that wait for the first fetch of a list.
     pub(super) additions: Additions,
     pub(super) health: HealthChecks,
     pub(super) transitions: Transitions,
     pub(super) limiter: ZoneLimiter,
     pub(super) hitters: Option<HeavyHitters>,
-    pub(super) query_log: Option<QueryLog>,
+    pub(super) query_log: Option<QueryLogger>,
     pub(super) client_jobs: ClientJobs,
     pub(super) lookups: Lookups,
     pub(super) log_searches: LogSearches,
@@ -88,14 +88,14 @@ impl<'c> Services<'c> {
         let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
         let start = |(open, writer): (OpenClients, _)| open.start(writer, core);
         let mut clients = open_clients.zip(writer).map(start).transpose()?;
-        let files = clients.as_mut().and_then(Clients::files);
+        let files = clients.as_mut().and_then(ClientTableThread::files);
         let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
         // Before our threads start, so that they are restricted from the beginning.
-        let transfers = Transfers::start(config, Limits::default(), core)?;
-        let lists = Lists::start(config, core).map_err(EngineError::Thread)?;
+        let transfers = Transfers::start(config, TransferLimits::default(), core)?;
+        let lists = FetchedLists::start(config, core).map_err(EngineError::Thread)?;
         let query_log = OpenLog::open(config, (rule_names.clone(), gauges.upstreams.clone()))?;
         let privileges =
-            privileges::restrict(config, &Places::of(config, path, &ports.eal.folders()));
+            privileges::restrict(config, &GrantedPaths::of(config, path, &ports.eal.folders()));
         let start = |log: OpenLog| log.start(config, &observers, gauges.clock, core);
         let query_log = query_log.map(start).transpose()?;
         let hitters = HeavyHitters::start(config, &observers, rule_names, gauges.clock, core)?;
@@ -165,8 +165,8 @@ impl<'c> Services<'c> {
             privileges: self.privileges.clone(),
             state: self.health.state(),
             certificates: expiries(&self.certificates),
-            clients: self.clients.as_ref().map(Clients::counters),
-            query_log: self.query_log.as_ref().map(QueryLog::report).unwrap_or_default(),
+            clients: self.clients.as_ref().map(ClientTableThread::counters),
+            query_log: self.query_log.as_ref().map(QueryLogger::report).unwrap_or_default(),
             sinks: self.sinks(),
             hitters: vec![hitters::report(self.hitters.as_ref(), &self.limiter)],
             ..self.counters()

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::limits::Limits;
+use super::limits::TransferLimits;
 use super::share::Share;
 use super::version::{Assembly, Soa, Transferred, VersionError, size_in_memory};
 
@@ -71,7 +71,7 @@ pub(super) struct PrimaryConnection {
     stream: TcpStream,
     zone: Name<Vec<u8>>,
     key: Option<Arc<Key>>,
-    limits: Limits,
+    limits: TransferLimits,
 }
 
 /// A question under way.
@@ -87,7 +87,7 @@ impl PrimaryConnection {
         primary: SocketAddr,
         zone: Name<Vec<u8>>,
         key: Option<Arc<Key>>,
-        limits: Limits,
+        limits: TransferLimits,
     ) -> Result<Self, ClientError> {
         let stream = within(limits.silence, TcpStream::connect(primary)).await??;
         Ok(Self { stream, zone, key, limits })
@@ -327,7 +327,7 @@ mod tests {
             }
         });
         let transfer = async |bytes, bytes_together| {
-            let limits = Limits { bytes, bytes_together, ..Limits::default() };
+            let limits = TransferLimits { bytes, bytes_together, ..TransferLimits::default() };
             let mut share = Pool::new(1, bytes_together).share().await;
             let opened = PrimaryConnection::open(primary, name("rpz"), None, limits).await;
             opened.unwrap().transfer(None, &mut share).await

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Bounds of one transfer, and of all transfers together.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct TransferLimits {
     /// Bytes of messages, and of their records in memory.
     pub bytes: usize,
     /// Records.
@@ -19,7 +19,7 @@ pub struct Limits {
     pub patience: Duration,
 }
 
-impl Default for Limits {
+impl Default for TransferLimits {
     fn default() -> Self {
         Self {
             bytes: 512 << 20,

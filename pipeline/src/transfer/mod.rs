@@ -38,7 +38,7 @@ use tokio::task::LocalSet;
 use tokio::time::timeout;
 
 pub use counters::{ZoneCounters, ZoneSnapshot};
-pub use limits::Limits;
+pub use limits::TransferLimits;
 use notify::{Heard, hear};
 use pmdns_engine::threads::{join_within, pin};
 use pmdns_nics::counters::count;
@@ -109,7 +109,7 @@ impl Transfers {
     /// Starts transferring the zones of `config`, on a thread pinned to the CPU `core` if one is given.
     pub fn start(
         config: &Config,
-        limits: Limits,
+        limits: TransferLimits,
         core: Option<usize>,
     ) -> Result<Self, TransferError> {
         let sockets = config.transfer.listen.map(Sockets::bind).transpose()?;
@@ -252,7 +252,7 @@ async fn serve(
     sockets: Option<Sockets>,
     gate: Gate<IpAddr>,
     mut follow: mpsc::Receiver<Followed>,
-    limits: Limits,
+    limits: TransferLimits,
     news: Arc<AtomicBool>,
 ) {
     let zones = FollowedZones::default();

@@ -21,7 +21,7 @@ use pmdns_nics::counters::count;
 
 use super::client::{ClientError, PrimaryConnection};
 use super::counters::ZoneCounters;
-use super::limits::Limits;
+use super::limits::TransferLimits;
 use super::share::Pool;
 use super::version::{Soa, Transferred, VersionError};
 
@@ -108,7 +108,7 @@ enum RefreshOutcome {
 /// The tools that the tasks of all zones share.
 #[derive(Clone)]
 pub(super) struct Tools {
-    pub(super) limits: Limits,
+    pub(super) limits: TransferLimits,
     pub(super) counters: Arc<ZoneCounters>,
     /// Set when a new version is kept.
     pub(super) news: Arc<AtomicBool>,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use domain::base::iana::{Class, Opcode, Rtype};
 use domain::base::{MessageBuilder, Name};
-use pmdns::transfer::{Limits, Transfers, ZoneSnapshot};
+use pmdns::transfer::{TransferLimits, Transfers, ZoneSnapshot};
 use pmdns_config::files::read_zone;
 use pmdns_engine::testing::config;
 use socket2::{Domain, Socket, Type};
@@ -29,7 +29,7 @@ use primary::{Differences, Fault, KEY, Primary, SECRET, ZONE, key};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Short enough to be reached.
-const LIMITS: Limits = Limits {
+const LIMITS: TransferLimits = TransferLimits {
     bytes: 1 << 20,
     records: 1000,
     bytes_together: 1 << 20,

@@ -8,7 +8,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::families::families;
-use super::family::{Family, Kind, Value};
+use super::family::{Family, MetricKind, Value};
 use crate::control::report::Report;
 
 /// The content type of the text, for HTTP.
@@ -31,10 +31,10 @@ impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for family in &self.0 {
             let kind = match family.kind {
-                Kind::Counter => MetricType::Counter,
-                Kind::Gauge => MetricType::Gauge,
-                Kind::Histogram => MetricType::Histogram,
-                Kind::Info => MetricType::Info,
+                MetricKind::Counter => MetricType::Counter,
+                MetricKind::Gauge => MetricType::Gauge,
+                MetricKind::Histogram => MetricType::Histogram,
+                MetricKind::Info => MetricType::Info,
             };
             let unit = family.unit.as_ref();
             // The encoder escapes labels, but leaves the help as it is.
@@ -45,7 +45,7 @@ impl Collector for Families {
                     family.labels.iter().copied().zip(labels.iter().map(String::as_str)).collect();
                 match family.kind {
                     // An info metric has only labels.
-                    Kind::Info => metric.encode_info(&labels)?,
+                    MetricKind::Info => metric.encode_info(&labels)?,
                     kind if labels.is_empty() => encode_value(&mut metric, kind, value)?,
                     kind => encode_value(&mut metric.encode_family(&labels)?, kind, value)?,
                 }
@@ -57,14 +57,14 @@ impl Collector for Families {
 
 fn encode_value(
     metric: &mut MetricEncoder<'_>,
-    kind: Kind,
+    kind: MetricKind,
     value: &Value,
 ) -> Result<(), fmt::Error> {
     match (kind, value) {
-        (Kind::Counter, Value::Count(count)) => {
+        (MetricKind::Counter, Value::Count(count)) => {
             metric.encode_counter::<NoLabelSet, _, f64>(count, None)
         }
-        (Kind::Counter, Value::Number(number)) => {
+        (MetricKind::Counter, Value::Number(number)) => {
             metric.encode_counter::<NoLabelSet, _, f64>(number, None)
         }
         (_, Value::Count(count)) => metric.encode_gauge(count),

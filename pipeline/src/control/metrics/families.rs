@@ -11,7 +11,7 @@ use pmdns_engine::occupancy;
 use pmdns_engine::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use pmdns_streams::counters::StreamSnapshot;
 
-use super::family::{Family, Kind, Value};
+use super::family::{Family, MetricKind, Value};
 use super::traffic;
 
 use crate::admission::ConnectionSnapshot;
@@ -95,7 +95,7 @@ fn instance(report: &Report) -> Vec<Family> {
         ("exceptions", totals.exceptions),
     ];
     vec![
-        Family::new(Kind::Info, "build", "The running program.", &["version"])
+        Family::new(MetricKind::Info, "build", "The running program.", &["version"])
             .of([([report.version.clone()], 1)]),
         Family::gauge("drained", "1: clients are to be sent elsewhere (`pmdns drain`).", &[])
             .alone(u64::from(report.state == NodeState::Drained)),
@@ -130,7 +130,7 @@ fn instance(report: &Report) -> Vec<Family> {
         Family::counter("drops", "Packets dropped by a stage.", &["reason"])
             .of(Reason::ALL.iter().map(|reason| ([reason.name().to_owned()], count(reason)))),
         Family::new(
-            Kind::Histogram,
+            MetricKind::Histogram,
             "latency",
             "From a query's arrival to its answer's TX queue, by what answered.",
             &["answered_by"],
@@ -150,7 +150,7 @@ fn tables<const N: usize>(
     let rows: Vec<(String, [Counted; N])> = rows.collect();
     let family = |(index, counted): (usize, Counted)| {
         let Counted { name, is_gauge, meaning: help, .. } = counted;
-        let kind = if is_gauge { Kind::Gauge } else { Kind::Counter };
+        let kind = if is_gauge { MetricKind::Gauge } else { MetricKind::Counter };
         let new =
             |name: &str, help: &str| Family::new(kind, &format!("{prefix}_{name}"), help, labels);
         let samples = rows.iter().map(|(label, values)| ([label.clone()], values[index].value));
@@ -172,7 +172,7 @@ fn tables<const N: usize>(
 
 fn clients(report: &Report) -> Vec<Family> {
     let family = |(index, one): (usize, Counted)| {
-        let kind = if one.is_gauge { Kind::Gauge } else { Kind::Counter };
+        let kind = if one.is_gauge { MetricKind::Gauge } else { MetricKind::Counter };
         let samples = report.clients.iter().map(|clients| ([], clients.values()[index]));
         Family::new(kind, &format!("clients_{}", one.name), one.meaning, &[]).of(samples)
     };
@@ -315,7 +315,7 @@ fn rings(report: &Report) -> Vec<Family> {
         Family::counter("ring_refused", "Values that found the ring full.", LABELS)
             .of(each(&|ring| Value::Count(ring.refused))),
         Family::new(
-            Kind::Histogram,
+            MetricKind::Histogram,
             "ring_occupancy",
             "Values that waited in the ring, each time some were taken.",
             LABELS,

@@ -10,7 +10,7 @@ pub struct Family {
     /// Its meaning, a sentence.
     pub help: String,
     /// The kind of metric.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Its unit.
     pub unit: Option<Unit>,
     /// Names of its labels.
@@ -21,7 +21,7 @@ pub struct Family {
 
 /// The kind of a family's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// It only goes up.
     Counter,
     /// It goes up and down.
@@ -64,23 +64,28 @@ impl From<f64> for Value {
 
 impl Family {
     pub(super) fn counter(name: &str, help: &str, labels: &'static [&'static str]) -> Self {
-        Self::new(Kind::Counter, name, help, labels)
+        Self::new(MetricKind::Counter, name, help, labels)
     }
 
     pub(super) fn gauge(name: &str, help: &str, labels: &'static [&'static str]) -> Self {
-        Self::new(Kind::Gauge, name, help, labels)
+        Self::new(MetricKind::Gauge, name, help, labels)
     }
 
-    pub(super) fn new(kind: Kind, name: &str, help: &str, labels: &'static [&'static str]) -> Self {
+    pub(super) fn new(
+        kind: MetricKind,
+        name: &str,
+        help: &str,
+        labels: &'static [&'static str],
+    ) -> Self {
         Self { labels, ..Self::named(kind, format!("pmdns_{name}"), help) }
     }
 
     /// A family of the process, which has the name that client libraries of Prometheus give it.
-    pub(super) fn of_process(kind: Kind, name: &str, help: &str) -> Self {
+    pub(super) fn of_process(kind: MetricKind, name: &str, help: &str) -> Self {
         Self::named(kind, format!("process_{name}"), help)
     }
 
-    fn named(kind: Kind, name: String, help: &str) -> Self {
+    fn named(kind: MetricKind, name: String, help: &str) -> Self {
         let help = help.trim().to_owned();
         Self { name, help, kind, unit: None, labels: &[], samples: Vec::new() }
     }
@@ -108,9 +113,9 @@ impl Family {
     pub fn exported_name(&self) -> String {
         let unit = self.unit.as_ref().map(|unit| format!("_{}", unit.as_str())).unwrap_or_default();
         let suffix = match self.kind {
-            Kind::Counter => "_total",
-            Kind::Info => "_info",
-            Kind::Gauge | Kind::Histogram => "",
+            MetricKind::Counter => "_total",
+            MetricKind::Info => "_info",
+            MetricKind::Gauge | MetricKind::Histogram => "",
         };
         format!("{}{unit}{suffix}", self.name)
     }

@@ -16,7 +16,7 @@ mod tests {
 
     use super::encode::encode;
     use super::families::families;
-    use super::family::{Family, Kind};
+    use super::family::{Family, MetricKind};
     use crate::control::fixture;
     use crate::control::report::Report;
 
@@ -28,10 +28,10 @@ mod tests {
     /// The line of docs/counters.md for a family.
     fn row(family: &Family) -> String {
         let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-            Kind::Info => "info",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+            MetricKind::Info => "info",
         };
         let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
         let labels = labels.join(", ");
@@ -80,7 +80,7 @@ mod tests {
         let known = |name: &str| {
             let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
             families.iter().find(|one| match one.kind {
-                Kind::Histogram => base == Some(&*one.exported_name()),
+                MetricKind::Histogram => base == Some(&*one.exported_name()),
                 _ => one.exported_name() == name,
             })
         };

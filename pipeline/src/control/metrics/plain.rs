@@ -4,7 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use super::families::families;
-use super::family::{Family, Kind, Value};
+use super::family::{Family, MetricKind, Value};
 use crate::control::report::Report;
 
 /// The content type of the text, for HTTP.
@@ -36,9 +36,9 @@ pub fn encode(report: &Report) -> Result<String, fmt::Error> {
 fn write_family(text: &mut String, family: &Family) -> fmt::Result {
     let name = family.exported_name();
     let kind = match family.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge | Kind::Info => "gauge",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge | MetricKind::Info => "gauge",
+        MetricKind::Histogram => "histogram",
     };
     let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
     writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
@@ -46,7 +46,7 @@ fn write_family(text: &mut String, family: &Family) -> fmt::Result {
         let labels: Vec<String> =
             family.labels.iter().zip(values).map(|(label, value)| written(label, value)).collect();
         match value {
-            _ if family.kind == Kind::Info => sample(text, &name, &labels, 1)?,
+            _ if family.kind == MetricKind::Info => sample(text, &name, &labels, 1)?,
             Value::Count(count) => sample(text, &name, &labels, count)?,
             Value::Number(number) => sample(text, &name, &labels, number)?,
             Value::Distribution { sum, count, buckets } => {

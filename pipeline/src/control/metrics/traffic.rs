@@ -2,7 +2,7 @@
 
 use prometheus_client::registry::Unit;
 
-use super::family::{Family, Kind};
+use super::family::{Family, MetricKind};
 use crate::control::report::{Named, Report};
 
 /// Answers by rcode, type, transport and view, and what belongs to lists and certificates.
@@ -47,9 +47,9 @@ pub(super) fn answers(report: &Report) -> Vec<Family> {
 /// The metrics that client libraries of Prometheus export of their process.
 pub(super) fn process(report: &Report) -> Vec<Family> {
     let process = &report.process;
-    let gauge = |name, help| Family::of_process(Kind::Gauge, name, help);
+    let gauge = |name, help| Family::of_process(MetricKind::Gauge, name, help);
     vec![
-        Family::of_process(Kind::Counter, "cpu", "Time on CPUs, of all threads.")
+        Family::of_process(MetricKind::Counter, "cpu", "Time on CPUs, of all threads.")
             .in_unit(Unit::Seconds)
             .alone(process.cpu_seconds),
         gauge("resident_memory", "Memory in use, without huge pages.")
