@@ -14,7 +14,7 @@ use pmdns_engine::testing::Rig;
 use pmdns_engine::totals::Totals;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
-use pmdns_resolver::{Means, Output, Random, Resolver, Time};
+use pmdns_resolver::{Means, NetworkLimits, Output, Random, Resolver, Time};
 use pmdns_stages::Step;
 use pmdns_stages::ports::Port;
 use pmdns_stages::query_sources::QuerySources;
@@ -121,8 +121,7 @@ impl Asking {
             ticks: &|duration| clock.ticks_of(duration),
             random: random(2),
             outlets: outlets.iter().map(RingSender::capacity).collect(),
-            max_sockets: 64,
-            max_port_queries: driver.max_queries(1).collect(),
+            limits: NetworkLimits { sockets: 64, port_queries: driver.max_queries(1).collect() },
         };
         let resolver = Resolver::new(resolver, means).expect("the groups have members");
         let asked = [None, None];

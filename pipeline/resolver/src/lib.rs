@@ -64,6 +64,7 @@ pub use roster::{Roster, RosterError, Slot};
 pub use settings::Settings;
 pub use upstreams::Route;
 pub use upstreams::encrypted;
+pub use upstreams::medium::NetworkLimits;
 pub use upstreams::port_replies::Arrived;
 pub use upstreams::query::Query;
 pub use upstreams::udp_batch::MAX_DATAGRAM;

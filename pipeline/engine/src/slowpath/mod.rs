@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use pmdns_resolver::{Means, Output, Resolver, Time};
+use pmdns_resolver::{Means, NetworkLimits, Output, Resolver, Time};
 
 pub use channels::{JobRequest, job_requests};
 pub(crate) use channels::{MAX_BLOCKS, purge};
@@ -142,8 +142,10 @@ impl SlowPath {
             ticks: &|duration| clock.ticks_of(duration),
             random: random(),
             outlets: outlets.iter().map(RingSender::capacity).collect(),
-            max_sockets: descriptor_limit::share(config, shards),
-            max_port_queries: ports.iter().flat_map(|ports| ports.max_queries(shards)).collect(),
+            limits: NetworkLimits {
+                sockets: descriptor_limit::share(config, shards),
+                port_queries: ports.iter().flat_map(|ports| ports.max_queries(shards)).collect(),
+            },
         };
         let validation = ValidationThread::start(
             trust_anchors,

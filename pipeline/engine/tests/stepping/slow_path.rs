@@ -11,7 +11,7 @@ use pmdns_engine::ring::RingSender;
 use pmdns_engine::slowpath::{Answered, Inlets, JobRequest, SlowPathParts, send_answers, time};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ValidationReport, Work, Worker};
-use pmdns_resolver::{Job, Means, Output, Query, Random, Resolver, Route, Time};
+use pmdns_resolver::{Job, Means, NetworkLimits, Output, Query, Random, Resolver, Route, Time};
 
 use super::Setup;
 use super::network::{Arrival, Bytes, Network, Socket, Transport};
@@ -70,8 +70,7 @@ impl SlowPath {
                 Ok(())
             }),
             outlets: outlets.iter().map(RingSender::capacity).collect(),
-            max_sockets: setup.sockets,
-            max_port_queries: rooms,
+            limits: NetworkLimits { sockets: setup.sockets, port_queries: rooms },
         };
         Self {
             resolver: Resolver::new(resolver, means).expect("the groups have members"),

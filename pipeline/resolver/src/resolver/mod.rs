@@ -1,10 +1,9 @@
 //! The resolver: the way of a miss, from its arrival to its answer. It connects the other modules, which know nothing
 //! of it.
 //!
-//! Misses come in by [`Resolver::take_in`], and what upstreams send by `network`. `asking` carries out plans, and judges replies.
-//! `ending` gives the answers.
-//! `shedding` handles misses for which there is no room. `aliases`, `validating` and `upkeep` begin questions that no
-//! client waits for.
+//! Misses come in by [`Resolver::take_in`], and what upstreams send by `network`. `asking` carries out plans, and judges
+//! replies. `ending` gives the answers. `shedding` handles misses for which there is no room. `aliases`, `validating` and
+//! `upkeep` begin questions that no client waits for.
 
 mod aliases;
 mod asking;
@@ -51,10 +50,10 @@ use crate::questions::question::{Question, zone_of};
 use crate::random::Random;
 use crate::roster::Roster;
 use crate::settings::Settings;
-use crate::upstreams::Upstreams;
 use crate::upstreams::cookies::CookieSecret;
-use crate::upstreams::medium::Limits;
+use crate::upstreams::medium::NetworkLimits;
 use crate::upstreams::replies::Answer;
+use crate::upstreams::{Start, Upstreams};
 use crate::validation::Validation;
 
 /// The resolver of one slow path thread.
@@ -110,10 +109,8 @@ pub struct Means<'t> {
     pub random: Random,
     /// How many answers may wait at each outlet. Answers for different cores leave by different ones.
     pub outlets: Vec<usize>,
-    /// Sockets that may be open at once.
-    pub max_sockets: usize,
-    /// Queries that may be under way at once over each port, by family: IPv4, IPv6.
-    pub max_port_queries: Vec<[usize; 2]>,
+    /// How much may be under way at once.
+    pub limits: NetworkLimits,
 }
 
 /// One moment, in each of the units in use.
@@ -140,23 +137,19 @@ impl Resolver {
     /// A resolver with nothing under way. An error means that there are no random numbers.
     pub fn new(parts: Parts, means: Means<'_>) -> io::Result<Self> {
         let Parts { config, counters, .. } = parts;
-        let Means { time, ticks, mut random, outlets, .. } = means;
-        let (sockets, port_queries) = (means.max_sockets, means.max_port_queries);
-        let limits = Limits { sockets, port_queries };
+        let Means { time, ticks, mut random, outlets, limits } = means;
         let (shards, seed, now) = (config.slow_path_shards(), parts.cache.seed(), time.now);
         let deadline = Duration::from_millis(config.slowpath.deadline_ms);
         let asks_for_itself = parts.trust_anchors.is_some() || config.prefetch.enabled;
-        let secret = CookieSecret::new(random.bytes()?);
+        let cookie_secret = CookieSecret::new(random.bytes()?);
         let settings = Settings::new(&config, parts.roster)?;
         let (encode, pool, stream_pool) = (parts.encode, parts.pool, parts.stream_pool);
         Ok(Self {
             questions: Questions::new(&config, asks_for_itself, Arc::clone(&counters), seed, now),
             upstreams: Upstreams::new(
                 settings,
-                (secret, seed, now),
                 Arc::clone(&counters),
-                random,
-                &limits,
+                Start { cookie_secret, seed, now, random, limits },
             ),
             answers: Answers {
                 subnets: Subnets::new(config.client_subnet.clone(), shards, seed),

@@ -11,7 +11,7 @@ use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
 use crate::questions::question::Question;
 use crate::upstreams::cookies::Sent;
-use crate::upstreams::query::Query;
+use crate::upstreams::query::{Query, Try};
 
 /// Bytes of the length that precedes every message (RFC 1035 section 4.2.2). It limits a reply to 65,535 bytes.
 /// [`crate::upstreams::network`] limits the number of connections.
@@ -107,11 +107,12 @@ impl Connection {
     /// gets the first id from `id` on that no other has.
     pub(crate) fn ask(
         &mut self,
-        (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
+        asked: Try,
         mut id: u16,
         sent: Duration,
         (retry, patience): (Duration, Duration),
     ) {
+        let Try { ticket, question, attempt } = asked;
         while self.queries.iter().any(|query| query.id == id) {
             id = id.wrapping_add(1);
         }

@@ -16,7 +16,7 @@ use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::questions::quota::Quota;
-use crate::upstreams::query::{Proof, Query};
+use crate::upstreams::query::{Proof, Query, Try};
 use crate::upstreams::{Failed, Replied, Upstreams};
 
 /// The id of every query handed over, and of every reply that comes back. Over HTTPS and QUIC it is the id on the
@@ -129,9 +129,10 @@ impl Upstreams {
     pub(super) fn send_encrypted(
         &mut self,
         prefix: ClientPrefix,
-        (ticket, question, attempt): (Ticket, Rc<Question>, Attempt),
+        asked: Try,
         patience: (Duration, Duration),
     ) -> Result<(), Failed> {
+        let Try { ticket, question, attempt } = asked;
         let attempt = Attempt { transport: Transport::Tcp, ..attempt };
         let query = Query::new(&question, ID, None, attempt.edns).padded();
         let asked =

@@ -39,14 +39,14 @@ impl Medium {
 
 /// How much may be under way at once.
 #[derive(Clone, Debug)]
-pub(crate) struct Limits {
+pub struct NetworkLimits {
     /// Sockets that may be open.
-    pub(crate) sockets: usize,
+    pub sockets: usize,
     /// Queries over each port, by family: IPv4, IPv6.
-    pub(crate) port_queries: Vec<[usize; 2]>,
+    pub port_queries: Vec<[usize; 2]>,
 }
 
-impl Limits {
+impl NetworkLimits {
     /// The rooms of all media, at the places of [`Medium::room`].
     pub(crate) fn rooms(&self) -> Vec<Room> {
         let ports = self.port_queries.iter().flatten();

@@ -47,10 +47,10 @@ use crate::timers::MAX_DUE;
 use believed_errors::BelievedErrors;
 use cookies::CookieSecret;
 use encrypted::Encrypted;
-use medium::Limits;
+use medium::NetworkLimits;
 use network::{Network, Timer};
 use peers::Peers;
-use query::Proof;
+use query::{Proof, Try};
 pub use route::Route;
 use udp_batch::UdpQuery;
 
@@ -79,6 +79,16 @@ pub(crate) struct Upstreams {
     probe_timeout: Duration,
 }
 
+/// What the upstreams of a thread begin with, apart from their settings.
+pub(crate) struct Start {
+    pub(crate) cookie_secret: CookieSecret,
+    /// The seed of the hashes of questions.
+    pub(crate) seed: Seed,
+    pub(crate) now: Duration,
+    pub(crate) random: Random,
+    pub(crate) limits: NetworkLimits,
+}
+
 /// A try whose reply has come. It has been checked that the reply belongs to the query.
 #[derive(Debug)]
 pub(crate) struct Replied {
@@ -99,18 +109,13 @@ pub(crate) struct Failed {
 
 impl Upstreams {
     /// Nothing is under way yet. `queries_per_port` and the deadline are those of the settings.
-    pub(crate) fn new(
-        settings: Settings,
-        (cookie_secret, seed, now): (CookieSecret, Seed, Duration),
-        counters: Arc<Counters>,
-        random: Random,
-        limits: &Limits,
-    ) -> Self {
+    pub(crate) fn new(settings: Settings, counters: Arc<Counters>, start: Start) -> Self {
+        let Start { cookie_secret, seed, now, random, limits } = start;
         let (queries_per_port, deadline) = (settings.queries_per_port, settings.deadline);
         let probe_timeout = Duration::from_millis(settings.health.timeout_ms);
         let peers = Peers::new(settings, cookie_secret, seed, now);
         Self {
-            network: Network::new(peers.media(), limits),
+            network: Network::new(peers.media(), &limits),
             encrypted: Encrypted::new(peers.len()),
             random,
             failed: VecDeque::new(),
@@ -185,7 +190,7 @@ impl Upstreams {
         }
         let question = self.peers.as_told(question, attempt.upstream);
         let patience = (self.peers.usual_patience(attempt.upstream), self.deadline);
-        self.send_encrypted(prefix, (ticket, question, attempt), patience)
+        self.send_encrypted(prefix, Try { ticket, question, attempt }, patience)
     }
 
     /// Gives up what is due, and counts what is late.
@@ -205,15 +210,15 @@ impl Upstreams {
             && self.make_room(upstream)
         {
             self.peers.note_probe(upstream);
-            let (probe, patience) = (Rc::new(Question::probe()), self.probe_timeout);
+            let (question, patience) = (Rc::new(Question::probe()), self.probe_timeout);
             let attempt = Attempt { upstream, transport: Transport::Udp, edns: true, late: false };
             if !self.peers.is_encrypted(upstream) {
-                self.launch_probe(probe, attempt, patience);
+                self.launch_probe(question, attempt, patience);
                 continue;
             }
-            let query = (Ticket::NONE, probe, attempt);
+            let probe = Try { ticket: Ticket::NONE, question, attempt };
             // If there is no room for a probe, the next one is due soon.
-            let _ = self.send_encrypted(ClientPrefix::OURS, query, (patience, patience));
+            let _ = self.send_encrypted(ClientPrefix::OURS, probe, (patience, patience));
         }
     }
 

@@ -15,7 +15,7 @@ use crate::questions::quota::Quota;
 use crate::questions::round_robin::RoundRobin;
 use crate::timers::nanos;
 use crate::upstreams::connection::Connection;
-use crate::upstreams::medium::{Limits, Medium, Room};
+use crate::upstreams::medium::{Medium, NetworkLimits, Room};
 use crate::upstreams::udp_batch::UdpBatch;
 use crate::wheel::Wheel;
 
@@ -85,7 +85,7 @@ pub(crate) struct NextTcpQuery {
 
 impl Network {
     /// Nothing is under way yet. `media` has an entry for each upstream.
-    pub(crate) fn new(media: Vec<Medium>, limits: &Limits) -> Self {
+    pub(crate) fn new(media: Vec<Medium>, limits: &NetworkLimits) -> Self {
         Self {
             batches: Slab::new(),
             connections: Slab::new(),

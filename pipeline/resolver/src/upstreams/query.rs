@@ -1,5 +1,7 @@
 //! Queries: the message sent upstream for a question, and which replies belong to it.
 
+use std::rc::Rc;
+
 use arrayvec::ArrayVec;
 use pmdns_config::narrow::to_u16;
 use pmdns_stages::cache::Key;
@@ -9,9 +11,20 @@ use pmdns_stages::wire::name::{MAX_NAME, equal};
 use pmdns_stages::wire::subnet::SUBNET_LEN;
 use pmdns_stages::wire::{be16, field16, put16};
 
+use crate::questions::pending::Ticket;
+use crate::questions::plan::Attempt;
 use crate::questions::question::Question;
 use crate::upstreams::cookies::MAX_COOKIE;
 use crate::upstreams::letter_case::LetterCase;
+
+/// A question that one upstream is asked.
+#[derive(Debug)]
+pub(crate) struct Try {
+    pub(crate) ticket: Ticket,
+    /// As it is asked.
+    pub(crate) question: Rc<Question>,
+    pub(crate) attempt: Attempt,
+}
 
 /// The UDP size that the OPT record announces. Replies of that size cross the Internet unfragmented (DNS flag day
 /// 2020).

@@ -11,7 +11,7 @@ use crate::questions::plan::{Plan, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::upstreams::connection::{Connection, Next, TcpQuery};
 use crate::upstreams::network::NextTcpQuery;
-use crate::upstreams::query::Proof;
+use crate::upstreams::query::{Proof, Try};
 
 impl Upstreams {
     /// Sends the TCP queries to an upstream that wait, as far as there are connections for them.
@@ -29,7 +29,7 @@ impl Upstreams {
         let NextTcpQuery { prefix, ticket, attempt, connection } = next;
         let Some((question, _)) = pending.find(ticket) else { return };
         let upstream = attempt.upstream;
-        let query = (ticket, self.peers.as_told(question, upstream), attempt);
+        let asked = Try { ticket, question: self.peers.as_told(question, upstream), attempt };
         let id = match self.random.u16() {
             Ok(id) => id,
             Err(error) => {
@@ -41,7 +41,7 @@ impl Upstreams {
         let Some(slot) = begun else { return self.fail(ticket, attempt, TryFailure::Unreachable) };
         // TCP repeats lost segments itself, so the question is not asked again before the upstream counts as late.
         let patience = (self.peers.usual_patience(upstream), self.deadline);
-        self.network.connections[slot].ask(query, id, self.peers.now, patience);
+        self.network.connections[slot].ask(asked, id, self.peers.now, patience);
         self.network.set_connection_timer(slot);
         self.network.outputs.push_back(Output::Write(slot));
         count(&self.peers.counters(upstream).tcp);

@@ -8,13 +8,17 @@ use pmdns_config::limits::MAX_QUERIES_PER_PORT;
 use super::*;
 use crate::questions::prefixes::tests::prefix;
 use crate::questions::question::Question;
+use crate::upstreams::query::Try;
 use crate::upstreams::udp_batch::UdpQuery;
 
 const START: Duration = Duration::from_secs(100);
 
 /// A network with these upstreams, and with at most `sockets` sockets.
 fn network(upstreams: usize, sockets: usize) -> Network {
-    Network::new(vec![Medium::Sockets; upstreams], &Limits { sockets, port_queries: Vec::new() })
+    Network::new(
+        vec![Medium::Sockets; upstreams],
+        &NetworkLimits { sockets, port_queries: Vec::new() },
+    )
 }
 
 /// A network with at most `max_sockets` sockets, and a connection.
@@ -27,7 +31,7 @@ fn connected(max_sockets: usize) -> (Network, usize) {
 /// Puts a query on the connection that expires at `expires`.
 fn call(network: &mut Network, slot: usize, expires: Duration) {
     let attempt = Attempt { upstream: 1, transport: Transport::Tcp, edns: true, late: false };
-    let call = (Ticket::NONE, Rc::new(Question::probe()), attempt);
+    let call = Try { ticket: Ticket::NONE, question: Rc::new(Question::probe()), attempt };
     let patience = expires - START;
     network.connections[slot].ask(call, 0, START, (patience, patience));
     network.set_connection_timer(slot);
@@ -134,7 +138,7 @@ fn over_port(number: usize, is_ipv6: bool) -> Medium {
 
 /// A network whose first upstream is asked by sockets and whose second is asked by a port.
 fn mixed(sockets: usize, port_queries: usize) -> Network {
-    let limits = Limits { sockets, port_queries: vec![[port_queries, 0]] };
+    let limits = NetworkLimits { sockets, port_queries: vec![[port_queries, 0]] };
     Network::new(vec![Medium::Sockets, over_port(0, false)], &limits)
 }
 
@@ -213,7 +217,7 @@ fn a_port_without_room_keeps_no_query_from_a_socket_and_the_other_way_round() {
 #[test]
 fn each_port_and_family_has_room_and_shares_of_its_own() {
     let ways = [over_port(0, false), over_port(0, true), over_port(1, false), over_port(1, true)];
-    let limits = Limits { sockets: 1, port_queries: vec![[18, 36], [9, 0]] };
+    let limits = NetworkLimits { sockets: 1, port_queries: vec![[18, 36], [9, 0]] };
     let mut network = Network::new(ways.into(), &limits);
     for (upstream, most, share) in [(0, 18, 16), (1, 36, 32), (2, 9, 8), (3, 0, 0)] {
         wait_for(&mut network, prefix(1), upstream, 100);
@@ -230,7 +234,7 @@ fn each_port_and_family_has_room_and_shares_of_its_own() {
 
 #[test]
 fn two_upstreams_over_one_port_and_family_share_its_room() {
-    let limits = Limits { sockets: 1, port_queries: vec![[18, 0]] };
+    let limits = NetworkLimits { sockets: 1, port_queries: vec![[18, 0]] };
     let mut network = Network::new(vec![over_port(0, false); 2], &limits);
     for upstream in 0..2 {
         wait_for(&mut network, prefix(1), upstream, 100);
