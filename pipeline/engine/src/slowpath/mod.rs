@@ -8,8 +8,8 @@
 //! The crate [`pmdns_resolver`] makes the decisions, and does no I/O. This module drives it. Each thread has a resolver
 //! for a share of the keys, a shard of the cache to write to, and nothing that another thread touches. Its loop never
 //! waits for the network. It takes misses in. It reads sockets ([`kernel`]), the rings of replies over ports ([`port`]), and
-//! the reports of the threads beside it ([`encrypted`](crate::encrypted), [`validation`]). Then it calls the resolver, and carries
-//! out its outputs.
+//! the reports of the threads beside it ([`encrypted`](crate::encrypted), [`validation`]). Then it calls the resolver, and
+//! carries out its outputs.
 //! docs/adr/0009-queries-fly-together.md gives the reasons.
 
 mod channels;
