@@ -8,7 +8,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use pmdns_bench::kit::act;
 use pmdns_bench::traffic::{Spread, arp_request, query_frames};
 use pmdns_bench::{Cycles, Feed, Kit, typical};
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::{Reason, Stage, StageName, Step};
 
 const BATCH: usize = 32;
@@ -49,7 +49,7 @@ fn queries() -> Vec<Vec<u8>> {
     query_frames(&Spread::Uniform.draw(NAMES, QUERIES))
 }
 
-fn with(change: impl Fn(Query) -> Query) -> Vec<Vec<u8>> {
+fn with(change: impl Fn(QueryFrame) -> QueryFrame) -> Vec<Vec<u8>> {
     vec![change(query("host0000001.example. A")).frame_bytes()]
 }
 
@@ -60,8 +60,8 @@ fn first_stages(c: &mut Criterion<Cycles>) {
     let parse = |kit: &Kit| kit.stages.parse.clone();
     time(&mut group, "parse/ipv4", kit, queries(), parse, ON);
     time(&mut group, "parse/ipv4_edns", kit, with(|query| query.edns(1232, true)), parse, ON);
-    time(&mut group, "parse/ipv6", kit, with(Query::over_ipv6), parse, ON);
-    let tagged = with(|query| Query { vlans: vec![7], ..query });
+    time(&mut group, "parse/ipv6", kit, with(QueryFrame::over_ipv6), parse, ON);
+    let tagged = with(|query| QueryFrame { vlans: vec![7], ..query });
     time(&mut group, "parse/vlan", kit, tagged, parse, ON);
     let mut damaged = queries();
     damaged.iter_mut().for_each(|frame| frame[60] ^= 1);
@@ -102,13 +102,13 @@ fn answering_stages(c: &mut Criterion<Cycles>) {
     let kit = &mut Kit::filled(NAMES);
     let lookup = |kit: &Kit| kit.stages.lookup.clone();
     time(&mut group, "lookup/hit", kit, queries(), lookup, Step::ANSWER);
-    let unknown = with(|asked| Query { name: query("unknown.example. A").name, ..asked });
+    let unknown = with(|asked| QueryFrame { name: query("unknown.example. A").name, ..asked });
     time(&mut group, "lookup/miss", kit, unknown, lookup, Step::after(StageName::Lookup));
     let encode = |kit: &Kit| kit.stages.encode.clone();
     time(&mut group, "encode/cached", kit, queries(), encode, Step::TRANSMIT);
     let edns = with(|query| query.edns(1232, false));
     time(&mut group, "encode/cached_edns", kit, edns, encode, Step::TRANSMIT);
-    let ipv6 = with(Query::over_ipv6);
+    let ipv6 = with(QueryFrame::over_ipv6);
     time(&mut group, "encode/cached_ipv6", kit, ipv6, encode, Step::TRANSMIT);
     let refusing = &mut Kit::new("[acl]\ndefault = \"refuse\"\n", 2 << 20);
     time(&mut group, "encode/refused", refusing, queries(), encode, Step::TRANSMIT);

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pmdns_bench::traffic::entry_number;
 use pmdns_stages::cache::{Head, Key, answers, ttl_offset};
-use pmdns_stages::testing::{Query, name_of, query};
+use pmdns_stages::testing::{QueryFrame, name_of, query};
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::CLASS_IN;
 use pmdns_stages::wire::name::{self, Seed, equal, length};
@@ -75,7 +75,7 @@ fn lower_all(name: &[u8]) -> [u64; 32] {
 fn queries(c: &mut Criterion) {
     let mut group = c.benchmark_group("wire/query");
     let plain = query("www.example.com. A");
-    let cases: [(&str, Query); 3] = [
+    let cases: [(&str, QueryFrame); 3] = [
         ("plain", plain.clone()),
         ("edns", plain.edns(1232, true)),
         ("long", query("a.crazy.really.long.name.under.example.com. AAAA").edns(1232, false)),

@@ -3,7 +3,7 @@
 //! Most of them ask for a name of 127 labels, the dearest there is. Nothing of them is in the cache but the hit.
 
 use pmdns_config::narrow::to_u16;
-use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, OUR_MAC, Query};
+use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, OUR_MAC, QueryFrame};
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::{header, rtype};
 use pmdns_stages::wire::edns::{MAX_QUERY_OPTIONS, option};
@@ -47,11 +47,12 @@ pub fn floods(names: usize) -> Vec<Flood> {
     let unknown = query_frames(&draws.iter().map(|number| names + number).collect::<Vec<_>>());
     let elsewhere = |number: &usize| {
         let destination = vec![10, 77, 0, 250];
-        Query { destination, ..numbered_query(*number, names) }.frame_bytes()
+        QueryFrame { destination, ..numbered_query(*number, names) }.frame_bytes()
     };
     let each = |change: &dyn Fn(&mut Vec<u8>)| {
         let changed = |number: usize| {
-            let query = Query { name: name_number(number).to_vec(), ..numbered_query(number, 1) };
+            let query =
+                QueryFrame { name: name_number(number).to_vec(), ..numbered_query(number, 1) };
             let mut message = query.message();
             change(&mut message);
             query.frame_around(&message)
@@ -90,8 +91,8 @@ pub fn floods(names: usize) -> Vec<Flood> {
 
 /// Queries for names of 127 labels.
 fn long_floods() -> Vec<Flood> {
-    let transfer = |query| Query { qtype: rtype::AXFR, ..query };
-    let no_recursion = |query| Query { flags: 0, ..query };
+    let transfer = |query| QueryFrame { qtype: rtype::AXFR, ..query };
+    let no_recursion = |query| QueryFrame { flags: 0, ..query };
     // What is dear at once: IPv6, two tags, a cookie that is wrong, and the name of a key.
     let dear = |query| with_options(over_two_tags(query), &WRONG_COOKIE);
     let most_options = |query| with_options(transfer(query), &WRONG_COOKIE[..8]);
@@ -120,12 +121,12 @@ fn long_floods() -> Vec<Flood> {
 }
 
 /// Query number `index` for a name of 127 labels.
-fn long_query(index: usize) -> Query {
-    Query { name: labels(127), ..numbered_query(index, 1) }
+fn long_query(index: usize) -> QueryFrame {
+    QueryFrame { name: labels(127), ..numbered_query(index, 1) }
 }
 
 /// Frames of such queries that are changed and have these records behind them.
-fn long(change: impl Fn(Query) -> Query, records: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn long(change: impl Fn(QueryFrame) -> QueryFrame, records: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let frame = |index: usize| {
         let query = change(long_query(index));
         let mut message = query.message();
@@ -148,19 +149,19 @@ fn record_of(owner: &[u8]) -> Vec<u8> {
 }
 
 /// The query with as many options as are read: a cookie, and our name asked for.
-fn with_options(query: Query, cookie: &[u8]) -> Query {
+fn with_options(query: QueryFrame, cookie: &[u8]) -> QueryFrame {
     let query = query.edns(1232, false).option(option::COOKIE, cookie);
     (1..MAX_QUERY_OPTIONS).fold(query, |query, _| query.option(option::NSID, b""))
 }
 
-fn too_many_options(query: Query) -> Query {
+fn too_many_options(query: QueryFrame) -> QueryFrame {
     let query = query.edns(1232, false);
     (0..300).fold(query, |query, _| query.option(option::NSID, b""))
 }
 
 /// The query over IPv6, in the VLAN of the bench's config that has two tags.
-fn over_two_tags(query: Query) -> Query {
-    Query { vlans: vec![7, 7], ..query.over_ipv6() }
+fn over_two_tags(query: QueryFrame) -> QueryFrame {
+    QueryFrame { vlans: vec![7, 7], ..query.over_ipv6() }
 }
 
 /// An echo request with so many bytes of data.

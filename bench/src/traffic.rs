@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use pmdns_config::narrow::{low_u16, to_u8, to_u16, to_usize};
-use pmdns_stages::cache::{Entry, Key, Parts};
-use pmdns_stages::testing::{OUR_IPV4, Query, name_of, query};
+use pmdns_stages::cache::{Entry, EntryParts, Key};
+use pmdns_stages::testing::{OUR_IPV4, QueryFrame, name_of, query};
 use pmdns_stages::wire::dns::{CLASS_IN, Rcode};
 use pmdns_stages::wire::name::Seed;
 
@@ -29,10 +29,10 @@ pub fn write_zone(mut zone: impl Write, names: usize) -> io::Result<()> {
 }
 
 /// Query number `index` of `names` names, from one of 200 clients.
-pub fn numbered_query(index: usize, names: usize) -> Query {
+pub fn numbered_query(index: usize, names: usize) -> QueryFrame {
     // A fixed odd multiplier visits every name, in an order no prefetcher guesses.
     let name = index.wrapping_mul(0x9e37_79b1) % names;
-    Query {
+    QueryFrame {
         name: name_of(&host(name)),
         id: low_u16(index as u64),
         source: vec![10, 77, 0, 3 + to_u8(index % 200)],
@@ -57,7 +57,7 @@ pub fn entry_number(number: usize, seed: Seed) -> Entry {
     let key = Key { name: &name, qtype: 1, qclass: CLASS_IN, flags: 0 };
     let mut body = *b"\xc0\x0c\0\x01\0\x01\0\0\0\0\0\x04\xc0\0\x02\x01";
     body[6..10].copy_from_slice(&TTL.to_be_bytes());
-    Entry::new(&Parts {
+    Entry::new(&EntryParts {
         hash: key.hash(seed, seed.hash(&name)),
         key,
         learnt: 0,
@@ -145,7 +145,7 @@ impl Spread {
 pub fn query_frames(numbers: &[usize]) -> Vec<Vec<u8>> {
     let frame = |(index, number): (usize, &usize)| {
         let name = name_number(*number).to_vec();
-        Query { name, ..numbered_query(index, 1) }.frame_bytes()
+        QueryFrame { name, ..numbered_query(index, 1) }.frame_bytes()
     };
     numbers.iter().enumerate().map(frame).collect()
 }
@@ -174,7 +174,7 @@ mod tests {
         let seed = Seed::new([7; 16]);
         for number in [0, 1, 42, 9_999_999] {
             let asked =
-                Query { name: name_of(&format!("host{number:07}.example.")), ..query("x. A") };
+                QueryFrame { name: name_of(&format!("host{number:07}.example.")), ..query("x. A") };
             let long = entry_of(&asked, &[(0, 1, TTL, vec![192, 0, 2, 1])], 0, seed);
             assert_eq!(entry_number(number, seed), long);
         }

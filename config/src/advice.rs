@@ -56,13 +56,15 @@ fn is_open(file: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Access, Acl};
+    use crate::settings::{Access, AclSettings};
 
     /// Whether there is a warning with these prefixes allowed.
     fn warns(default: Access, allow: &[&str], queries_per_second: u32, dry_run: bool) -> bool {
         let allow = allow.iter().map(|prefix| prefix.parse().unwrap()).collect();
-        let mut config =
-            Config { acl: Acl { default, allow, ..Acl::default() }, ..Config::default() };
+        let mut config = Config {
+            acl: AclSettings { default, allow, ..AclSettings::default() },
+            ..Config::default()
+        };
         (config.ratelimit.queries_per_second, config.ratelimit.dry_run) =
             (queries_per_second, dry_run);
         !config.warnings().is_empty()
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn audit_09_who_may_ask_has_to_be_said() {
-        assert_eq!(Acl::default().default, Access::Refuse);
+        assert_eq!(AclSettings::default().default, Access::Refuse);
         assert!(Config::default().warnings().is_empty());
     }
 

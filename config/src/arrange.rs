@@ -2,7 +2,7 @@
 //! mean the same as long as the process runs.
 
 use crate::limits::MAX_VIEWS;
-use crate::settings::{Config, Dns64, Rebinding, Rpz, View};
+use crate::settings::{Config, Dns64Settings, Rebinding, Rpz, View};
 use crate::views::{group_of, view_at, view_name};
 
 /// Why a reload cannot take views over.
@@ -100,7 +100,8 @@ impl Config {
         let zones = self.rpz.iter().filter(|one| is_meant(&one.views));
         let zones = zones.map(|one| format!("{:?}", Rpz { views: Vec::new(), ..one.clone() }));
         let dns64 = self.dns64.iter().filter(|one| is_meant(&one.views));
-        let dns64 = dns64.map(|one| format!("{:?}", Dns64 { views: Vec::new(), ..one.clone() }));
+        let dns64 =
+            dns64.map(|one| format!("{:?}", Dns64Settings { views: Vec::new(), ..one.clone() }));
         let rebindings = self.rebindings.iter().filter(|one| is_meant(&one.views));
         let rebindings =
             rebindings.map(|one| format!("{:?}", Rebinding { views: Vec::new(), ..one.clone() }));

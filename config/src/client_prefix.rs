@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::port_blocks::PortBlocks;
-use crate::settings::RateLimit;
+use crate::settings::RateLimitSettings;
 
 /// The network of a client, and its block of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub struct PrefixLengths {
 
 impl PrefixLengths {
     /// The lengths that `settings` say.
-    pub fn of(settings: &RateLimit) -> Self {
+    pub fn of(settings: &RateLimitSettings) -> Self {
         let ipv4_host = u32::MAX.checked_shr(settings.ipv4_prefix.into()).unwrap_or(0);
         let ipv6_host = u128::MAX.checked_shr(settings.ipv6_prefix.into()).unwrap_or(0);
         Self { ipv4_mask: !ipv4_host, ipv6_mask: !ipv6_host, ports: PortBlocks::of(settings) }
@@ -69,12 +69,12 @@ mod tests {
     use super::*;
 
     fn of_bits(ipv4: u8, ipv6: u8, port_bits: u8) -> PrefixLengths {
-        PrefixLengths::of(&RateLimit {
+        PrefixLengths::of(&RateLimitSettings {
             ipv4_prefix: ipv4,
             ipv6_prefix: ipv6,
             ipv4_port_bits: port_bits,
             ipv4_port_prefixes: vec!["192.0.2.0/24".parse().unwrap()],
-            ..RateLimit::default()
+            ..RateLimitSettings::default()
         })
     }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn clients_share_a_prefix_by_their_leading_bits() {
-        let lengths = PrefixLengths::of(&RateLimit::default());
+        let lengths = PrefixLengths::of(&RateLimitSettings::default());
         let prefix = |text: &str| lengths.prefix(address(text), 53);
         assert_eq!(prefix("192.0.2.1"), prefix("192.0.2.255"));
         assert_ne!(prefix("192.0.2.1"), prefix("192.0.3.1"));

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::files::open_regular;
 use crate::limits::MAX_SECRET_FILE;
-use crate::problem::Problem;
-use crate::settings::Cookies;
+use crate::problem::BrokenRule;
+use crate::settings::CookieSettings;
 
 /// A secret of 128 bits (RFC 9018 section 4.4), written as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -24,13 +24,13 @@ pub struct CookieSecrets {
     pub accepted: Option<CookieSecret>,
 }
 
-impl Cookies {
+impl CookieSettings {
     /// The secrets that these settings speak of, read from their file if they name one.
     ///
     /// # Errors
     ///
     /// What is wrong with the file.
-    pub fn secrets(&self) -> Result<CookieSecrets, Problem> {
+    pub fn secrets(&self) -> Result<CookieSecrets, BrokenRule> {
         match &self.secret_file {
             Some(path) => read(path),
             None => Ok(CookieSecrets { secret: self.secret, accepted: self.accepted_secret }),
@@ -39,24 +39,25 @@ impl Cookies {
 }
 
 /// The secrets in a file of one or two lines.
-fn read(path: &Path) -> Result<CookieSecrets, Problem> {
+fn read(path: &Path) -> Result<CookieSecrets, BrokenRule> {
     let text = read_secret(path)?;
     let lines = text.lines().map(|line| CookieSecret::try_from(line.trim().to_owned()));
-    let secrets =
-        lines.collect::<Result<Vec<_>, _>>().map_err(|error| Problem::secret_file(path, error))?;
+    let secrets = lines
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| BrokenRule::secret_file(path, error))?;
     match secrets[..] {
         [secret] => Ok(CookieSecrets { secret: Some(secret), accepted: None }),
         [secret, accepted] => Ok(CookieSecrets { secret: Some(secret), accepted: Some(accepted) }),
-        _ => Err(Problem::secret_file(path, "a secret file has one line or two")),
+        _ => Err(BrokenRule::secret_file(path, "a secret file has one line or two")),
     }
 }
 
 /// The text of a file with a secret.
-pub(crate) fn read_secret(path: &Path) -> Result<String, Problem> {
+pub(crate) fn read_secret(path: &Path) -> Result<String, BrokenRule> {
     let mut text = String::new();
     let read =
         open_regular(path).and_then(|file| file.take(MAX_SECRET_FILE).read_to_string(&mut text));
-    read.map_err(|error| Problem::secret_file(path, error))?;
+    read.map_err(|error| BrokenRule::secret_file(path, error))?;
     Ok(text)
 }
 
@@ -96,10 +97,11 @@ mod tests {
     }
 
     /// The contents of a file with this text.
-    fn from_file(name: &str, text: &str) -> Result<CookieSecrets, Problem> {
+    fn from_file(name: &str, text: &str) -> Result<CookieSecrets, BrokenRule> {
         let path = std::env::temp_dir().join(format!("pmdns-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let cookies = Cookies { secret_file: Some(path.clone()), ..Cookies::default() };
+        let cookies =
+            CookieSettings { secret_file: Some(path.clone()), ..CookieSettings::default() };
         let secrets = cookies.secrets();
         std::fs::remove_file(path).unwrap();
         secrets
@@ -129,8 +131,10 @@ mod tests {
         let three = format!("{FIRST}\n{FIRST}\n{FIRST}\n");
         let error = from_file("three", &three).unwrap_err().to_string();
         assert!(error.ends_with("a secret file has one line or two"), "{error}");
-        let nowhere =
-            Cookies { secret_file: Some("/nonexistent/secret".into()), ..Cookies::default() };
+        let nowhere = CookieSettings {
+            secret_file: Some("/nonexistent/secret".into()),
+            ..CookieSettings::default()
+        };
         let error = nowhere.secrets().unwrap_err().to_string();
         assert!(error.contains("/nonexistent/secret"), "{error}");
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::limits::MAX_FILE_BYTES;
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ pub enum ConfigError {
         /// The key with its path, as in `port[0].addresses[1]`.
         key: String,
         /// Which rule, and what to do.
-        problem: Box<Problem>,
+        problem: Box<BrokenRule>,
     },
     /// More than one mistake, in the order of the file.
     #[error("{}", told(.0))]

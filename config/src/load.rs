@@ -14,7 +14,7 @@ use crate::explain::not_toml;
 use crate::gather::gather;
 use crate::limits::{MAX_FILE_BYTES, MAX_MISTAKES};
 use crate::locate::place_of;
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::running::WrittenConfig;
 use crate::settings::Config;
 
@@ -94,7 +94,7 @@ impl ConfigText {
 
     /// A lack of the machine for the key at the path `key`.
     pub fn of_machine(&self, key: &str, problem: String) -> ConfigError {
-        let (key, problem) = (key.to_owned(), Problem::Machine(problem));
+        let (key, problem) = (key.to_owned(), BrokenRule::Machine(problem));
         unlawful(place_of(&self.text, &key), Mistake { key, problem }).in_file(&self.path)
     }
 }

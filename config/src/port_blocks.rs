@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::limits::MAX_PORT_PREFIXES;
-use crate::settings::RateLimit;
+use crate::settings::RateLimitSettings;
 
 /// Which addresses have blocks of ports, and how large those are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl PortBlocks {
     const NOBODY: (u32, u32) = (1, 0);
 
     /// The blocks of `ratelimit.ipv4_port_bits` and `ratelimit.ipv4_port_prefixes`.
-    pub(crate) fn of(settings: &RateLimit) -> Self {
+    pub(crate) fn of(settings: &RateLimitSettings) -> Self {
         let rest = u16::MAX.checked_shr(settings.ipv4_port_bits.into()).unwrap_or(0);
         let mut networks = [Self::NOBODY; MAX_PORT_PREFIXES];
         for (place, prefix) in networks.iter_mut().zip(&settings.ipv4_port_prefixes) {
@@ -56,8 +56,11 @@ mod tests {
 
     fn blocks(bits: u8, prefixes: &[&str]) -> PortBlocks {
         let ipv4_port_prefixes = prefixes.iter().map(|text| text.parse().unwrap()).collect();
-        let settings =
-            RateLimit { ipv4_port_bits: bits, ipv4_port_prefixes, ..RateLimit::default() };
+        let settings = RateLimitSettings {
+            ipv4_port_bits: bits,
+            ipv4_port_prefixes,
+            ..RateLimitSettings::default()
+        };
         PortBlocks::of(&settings)
     }
 

@@ -15,7 +15,7 @@ use crate::reserved::{DEFAULT_GROUP, DEFAULT_VIEW};
 
 /// Which rule is broken, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum BrokenRule {
     /// A number is beyond its bounds.
     #[error("is {value}; allowed: {min} to {max}")]
     OutOfRange {
@@ -436,7 +436,7 @@ fn family(address: &IpAddr) -> &'static str {
     if address.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-impl Problem {
+impl BrokenRule {
     /// Why `file` cannot be used for secrets.
     pub(crate) fn secret_file(file: &Path, why: impl Display) -> Self {
         Self::SecretFile { file: file.display().to_string(), why: why.to_string() }

@@ -15,7 +15,7 @@ pub struct WrittenConfig(Table);
 
 /// A key that two configurations differ in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct KeyDifference {
     /// Its path, as `upstream[1].address`.
     pub key: String,
     /// Its value in one, if it has one, without secrets.
@@ -58,7 +58,7 @@ impl WrittenConfig {
     }
 
     /// The keys that differ.
-    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+    pub fn differences(&self, other: &Self) -> Vec<KeyDifference> {
         let mut paths = Vec::new();
         let aligned = aligned(&self.0, &other.0);
         compare_tables("", &self.0, &aligned, &mut paths);
@@ -70,7 +70,7 @@ impl WrittenConfig {
             }
             Some(value.to_string())
         };
-        let difference = |key: String| Difference {
+        let difference = |key: String| KeyDifference {
             one: text(&self.0, &key),
             other: text(&aligned, &key),
             needs_restart: !is_reloaded(&key),

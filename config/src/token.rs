@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::cookies::read_secret;
 use crate::limits::MIN_TOKEN;
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::settings::Token;
 
 /// The secret of a token, or its digest.
@@ -29,25 +29,25 @@ impl Token {
     /// # Errors
     ///
     /// There is none, there are two, or others can read it.
-    pub fn secret(&self) -> Result<TokenSecret, Problem> {
+    pub fn secret(&self) -> Result<TokenSecret, BrokenRule> {
         match (&self.secret_file, &self.sha256) {
-            (Some(_), Some(_)) => Err(Problem::Both { other: "sha256" }),
+            (Some(_), Some(_)) => Err(BrokenRule::Both { other: "sha256" }),
             (Some(file), None) => read(file).map(TokenSecret::Text),
-            (None, Some(text)) => digest(text).map(TokenSecret::Digest).ok_or(Problem::NoDigest),
+            (None, Some(text)) => digest(text).map(TokenSecret::Digest).ok_or(BrokenRule::NoDigest),
             (None, None) => {
                 let fix = "write either; `openssl rand -hex 32` makes a token, and `sha256sum` its digest";
-                Err(Problem::Without { other: "secret_file or sha256", fix })
+                Err(BrokenRule::Without { other: "secret_file or sha256", fix })
             }
         }
     }
 }
 
-fn read(file: &Path) -> Result<String, Problem> {
+fn read(file: &Path) -> Result<String, BrokenRule> {
     let text = read_secret(file)?;
-    let facts = std::fs::metadata(file).map_err(|error| Problem::secret_file(file, error))?;
+    let facts = std::fs::metadata(file).map_err(|error| BrokenRule::secret_file(file, error))?;
     if facts.permissions().mode() & 0o027 != 0 {
         let fix = "other users can read it, or its group can write it: `chmod u=rw,g=r,o=`";
-        return Err(Problem::secret_file(file, fix));
+        return Err(BrokenRule::secret_file(file, fix));
     }
     let token = text.trim();
     let is_token = token.len() >= MIN_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -57,7 +57,7 @@ fn read(file: &Path) -> Result<String, Problem> {
             let fix = format!(
                 "a token is {MIN_TOKEN} characters or more without blanks, as `openssl rand -hex 32` prints them"
             );
-            Err(Problem::secret_file(file, fix))
+            Err(BrokenRule::secret_file(file, fix))
         }
     }
 }
@@ -112,7 +112,7 @@ mod tests {
         let digits = "0f".repeat(32);
         assert_eq!(token(None, Some(&digits)).secret(), Ok(TokenSecret::Digest([15; 32])));
         for wrong in ["", "0f", &"zz".repeat(32), &"+f".repeat(32)] {
-            assert_eq!(token(None, Some(wrong)).secret(), Err(Problem::NoDigest), "{wrong}");
+            assert_eq!(token(None, Some(wrong)).secret(), Err(BrokenRule::NoDigest), "{wrong}");
         }
         assert!(token(None, None).secret().is_err());
         assert!(token(Some("/x".into()), Some(&digits)).secret().is_err());

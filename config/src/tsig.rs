@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::cookies::read_secret;
 use crate::limits::{MAX_TSIG_SECRET, MIN_TSIG_SECRET};
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::settings::Tsig;
 
 /// A secret, written in base64.
@@ -21,22 +21,23 @@ impl Tsig {
     /// # Errors
     ///
     /// There is none, there are two, or the file has something else.
-    pub fn secret(&self) -> Result<TsigSecret, Problem> {
+    pub fn secret(&self) -> Result<TsigSecret, BrokenRule> {
         match (&self.secret, &self.secret_file) {
-            (Some(_), Some(_)) => Err(Problem::Both { other: "secret" }),
+            (Some(_), Some(_)) => Err(BrokenRule::Both { other: "secret" }),
             (Some(secret), None) => Ok(secret.clone()),
             (None, Some(path)) => read(path),
             (None, None) => {
                 let fix = "write either, as `openssl rand -base64 32` prints it";
-                Err(Problem::Without { other: "secret or secret_file", fix })
+                Err(BrokenRule::Without { other: "secret or secret_file", fix })
             }
         }
     }
 }
 
-fn read(path: &Path) -> Result<TsigSecret, Problem> {
+fn read(path: &Path) -> Result<TsigSecret, BrokenRule> {
     let text = read_secret(path)?;
-    TsigSecret::try_from(text.trim().to_owned()).map_err(|error| Problem::secret_file(path, error))
+    TsigSecret::try_from(text.trim().to_owned())
+        .map_err(|error| BrokenRule::secret_file(path, error))
 }
 
 /// The text of a secret is none. It is not repeated: it may be one, but for a slip.
@@ -93,10 +94,10 @@ mod tests {
         };
         assert_eq!(key(Some(&secret), None).secret(), Ok(secret.clone()));
         assert_eq!(key(None, Some(&path)).secret(), Ok(secret.clone()));
-        assert!(matches!(key(Some(&secret), Some(&path)).secret(), Err(Problem::Both { .. })));
-        assert!(matches!(key(None, None).secret(), Err(Problem::Without { .. })));
+        assert!(matches!(key(Some(&secret), Some(&path)).secret(), Err(BrokenRule::Both { .. })));
+        assert!(matches!(key(None, None).secret(), Err(BrokenRule::Without { .. })));
         std::fs::write(&path, "slip").unwrap();
-        assert!(matches!(key(None, Some(&path)).secret(), Err(Problem::SecretFile { .. })));
+        assert!(matches!(key(None, Some(&path)).secret(), Err(BrokenRule::SecretFile { .. })));
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -118,10 +118,10 @@ fn tsc() -> u64 {
     0
 }
 
-fn settings() -> pmdns_config::Port {
-    pmdns_config::Port {
+fn settings() -> pmdns_config::PortSettings {
+    pmdns_config::PortSettings {
         checksum_offload: false,
         link_wait_ms: 0,
-        ..pmdns_config::Port::new("null", "net_null0,size=64")
+        ..pmdns_config::PortSettings::new("null", "net_null0,size=64")
     }
 }

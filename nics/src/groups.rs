@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
-use pmdns_config::Port;
+use pmdns_config::PortSettings;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::set_ipv6_add_membership;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -16,7 +16,7 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const OF_A_SOCKET: usize = 128;
 
 /// The groups of a port; none if it has no IPv6 address.
-pub(crate) fn of(port: &Port) -> BTreeSet<Ipv6Addr> {
+pub(crate) fn of(port: &PortSettings) -> BTreeSet<Ipv6Addr> {
     let addresses = port.addresses.iter().map(|ours| ours.address);
     let all = addresses.chain(port.query_sources.iter().copied());
     let mut groups: BTreeSet<Ipv6Addr> = all.filter_map(solicited_node).collect();
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_port_hears_the_groups_of_its_addresses_each_once() {
-        let mut port = Port::new("p", "replay");
+        let mut port = PortSettings::new("p", "replay");
         port.addresses = vec!["192.0.2.1/24".parse().unwrap()];
         assert_eq!(of(&port).len(), 0, "IPv4 asks by broadcast");
         port.addresses.push("2001:db8::12:3456/64".parse().unwrap());

@@ -61,7 +61,7 @@ impl Transport {
 
 /// The request of a query's OPT record about its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum AnswerOption {
     /// How long an idle connection lasts (RFC 7828).
     Keepalive = 0x10,
     /// An answer padded to a block (RFC 7830).
@@ -140,13 +140,13 @@ impl<'f> StreamHeader<'f> {
     }
 
     /// Whether the query requests this of its answer.
-    pub fn requests(self, what: Request) -> bool {
+    pub fn requests(self, what: AnswerOption) -> bool {
         self.0[KIND] & what as u8 != 0
     }
 }
 
 /// Notes in a stream client's frame that the query requests this of its answer.
-pub fn note_request(frame: &mut [u8], what: Request) {
+pub fn note_request(frame: &mut [u8], what: AnswerOption) {
     if let Some(kind) = frame.get_mut(KIND) {
         *kind |= what as u8;
     }
@@ -183,11 +183,14 @@ mod tests {
                 let mut frame = pool.take().unwrap();
                 let token = StreamToken { thread: 3, place: 0xfffe, generation: 0xdead_beef };
                 write_stream_query(&mut frame, token, transport, client, b"message").unwrap();
-                note_request(frame.bytes_mut(), Request::Padding);
+                note_request(frame.bytes_mut(), AnswerOption::Padding);
                 let header = StreamHeader::read(frame.bytes()).unwrap();
                 assert_eq!((header.token(), header.transport()), (token, transport));
                 assert_eq!(header.is_ipv6(), client.is_ipv6());
-                assert!(header.requests(Request::Padding) && !header.requests(Request::Keepalive));
+                assert!(
+                    header.requests(AnswerOption::Padding)
+                        && !header.requests(AnswerOption::Keepalive)
+                );
                 assert_eq!(&frame.bytes()[STREAM_MESSAGE..], b"message");
                 assert_eq!(frame.bytes()[UDP_SOURCE..][..2], 40_000_u16.to_be_bytes());
                 match client.ip() {

@@ -28,12 +28,12 @@ fn eal() -> &'static Eal {
     })
 }
 
-fn settings(device: &str) -> pmdns_config::Port {
-    pmdns_config::Port {
+fn settings(device: &str) -> pmdns_config::PortSettings {
+    pmdns_config::PortSettings {
         rx_descriptors: 256,
         tx_descriptors: 256,
         link_wait_ms: 0,
-        ..pmdns_config::Port::new("lab", device)
+        ..pmdns_config::PortSettings::new("lab", device)
     }
 }
 

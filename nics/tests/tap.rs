@@ -84,13 +84,13 @@ fn interface_exists() -> bool {
     unsafe { libc::if_nametoindex(c"pmtest0".as_ptr()) != 0 }
 }
 
-fn settings() -> pmdns_config::Port {
-    pmdns_config::Port {
+fn settings() -> pmdns_config::PortSettings {
+    pmdns_config::PortSettings {
         rx_descriptors: 256,
         tx_descriptors: 256,
         promiscuous: true,
         link_wait_ms: 2000,
-        ..pmdns_config::Port::new("lab", "net_tap0,iface=pmtest0,mac=02:00:00:00:00:aa")
+        ..pmdns_config::PortSettings::new("lab", "net_tap0,iface=pmtest0,mac=02:00:00:00:00:aa")
     }
 }
 

@@ -14,7 +14,7 @@ use pmdns::runtime::Runtime;
 use pmdns_config::files::create_new;
 use pmdns_config::{Config, ConfigError, ConfigText, NamedPath, Pin, Streams};
 use pmdns_engine::slowpath::Anchors;
-use pmdns_import::{Disk, Format, Import};
+use pmdns_import::{Disk, Import, ServerKind};
 #[cfg(feature = "dpdk")]
 use pmdns_nics::dpdk;
 use pmdns_stages::policy::{Ruleset, RulesetError};
@@ -152,9 +152,9 @@ pub(super) fn import(
 ) -> Result<(), Failure> {
     let format = match format {
         ImportFormat::Auto => None,
-        ImportFormat::Unbound => Some(Format::Unbound),
-        ImportFormat::Dnsdist => Some(Format::Dnsdist),
-        ImportFormat::Named => Some(Format::Named),
+        ImportFormat::Unbound => Some(ServerKind::Unbound),
+        ImportFormat::Dnsdist => Some(ServerKind::Dnsdist),
+        ImportFormat::Named => Some(ServerKind::Named),
     };
     let Import { toml, unmapped, decisive, unneeded } = pmdns_import::import(file, format, &Disk)?;
     let trouble = loads(&toml)?;

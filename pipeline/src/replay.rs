@@ -15,7 +15,7 @@ use pmdns_config::Config;
 use pmdns_config::narrow::{to_u8, to_u16, to_usize};
 use pmdns_engine::engine::{Engine, EngineError, EngineParts, Gauges};
 use pmdns_engine::topology::{Topology, TopologyError};
-use pmdns_nics::pcap::{Capture, PcapError, Writer};
+use pmdns_nics::pcap::{Capture, PcapError, PcapWriter};
 use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
 
 use crate::clients::{ClientsError, OpenClients};
@@ -65,7 +65,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
     if capture.left_out() > 0 {
         tracing::warn!("{} packets are left out: they are not Ethernet", capture.left_out());
     }
-    let writer = output.map(Writer::create).transpose()?;
+    let writer = output.map(PcapWriter::create).transpose()?;
     let config = &without_overflow(config);
     // Threads are not pinned here, so any core number is fine.
     let cores: Vec<usize> =
@@ -129,7 +129,7 @@ struct Wire {
     far: Vec<Queues>,
     pool: HeapPool,
     gauges: Gauges,
-    writer: Option<Writer<BufWriter<File>>>,
+    writer: Option<PcapWriter<BufWriter<File>>>,
     sent: u64,
 }
 

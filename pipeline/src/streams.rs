@@ -12,7 +12,7 @@ use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Nic, Queues};
 use pmdns_streams::access::AccessList;
 use pmdns_streams::counters::{AllCounters, StreamReport};
-use pmdns_streams::driver::{self, Port};
+use pmdns_streams::driver::{self, StreamPortParts};
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::listeners::{ListenError, Listeners};
 use pmdns_streams::server::{ServerParts, Servers};
@@ -77,7 +77,7 @@ impl OpenStreams {
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let port = driver::open(config, &topology.ports[number], to_u8(number), seed)?;
-        let Port { nic, queues, threads: ends, pool, counters } = port;
+        let StreamPortParts { nic, queues, threads: ends, pool, counters } = port;
         let idle_time = IdleTime::default();
         let engine = EngineStreams { pool, idle_time: idle_time.clone() };
         let counted = counters.clone();

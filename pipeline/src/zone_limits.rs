@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     fn limiter(lender: LimitsLender) -> ZoneLimiter {
-        let settings = pmdns_config::RateLimit::default();
+        let settings = pmdns_config::RateLimitSettings::default();
         let prefixes = ClientPrefixes::new(&settings, Seed::new([3; 16]));
         ZoneLimiter::new(lender, LimitAnswer::Drop, prefixes, 1000)
     }

@@ -17,7 +17,7 @@ use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::totals::Totals;
 use pmdns_engine::worker::{Turn, Worker};
 use pmdns_nics::Burst;
-use pmdns_stages::testing::{Query, frame_from, query};
+use pmdns_stages::testing::{QueryFrame, frame_from, query};
 use pmdns_stages::wire::name::Seed;
 
 /// Longer than workers take between two looks for new rules.
@@ -100,7 +100,7 @@ fn offer(rig: &mut Rig, queues: usize, turn: u16) -> usize {
         let mut burst = Burst::new();
         for (number, name) in (0..).zip(NAMES.iter().cycle().take(24)) {
             let id = turn << 5 | number;
-            burst.push(rig.frame(&Query { id, ..query(name) }.frame_bytes()));
+            burst.push(rig.frame(&QueryFrame { id, ..query(name) }.frame_bytes()));
             sent += 1;
         }
         rig.offer(queue, &mut burst);

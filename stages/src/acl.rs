@@ -133,7 +133,7 @@ impl Allowed {
 /// The access of every client, by the access lists. A prefix that stands in several lists is refused rather than allowed,
 /// and dropped rather than refused.
 fn accesses<V: Copy + PartialEq>(
-    settings: &pmdns_config::Acl,
+    settings: &pmdns_config::AclSettings,
     value: impl Fn(Access) -> V,
 ) -> Clients<V> {
     let lists = [
@@ -187,7 +187,7 @@ mod tests {
     use pmdns_config::View;
 
     use super::*;
-    use crate::testing::{Query, act_once, at, query};
+    use crate::testing::{QueryFrame, act_once, at, query};
     use crate::wire::ip::ETHERNET_LEN;
     use crate::wire::layout::Flags;
     use crate::wire::name::Seed;
@@ -198,7 +198,7 @@ mod tests {
 
     fn list(default: Access, allow: &[&str], refuse: &[&str], drop: &[&str]) -> Acl {
         let prefixes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        let acl = pmdns_config::Acl {
+        let acl = pmdns_config::AclSettings {
             default,
             allow: prefixes(allow),
             refuse: prefixes(refuse),
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn who_may_connect_is_who_may_ask() {
         let prefixes = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
-        let acl = pmdns_config::Acl {
+        let acl = pmdns_config::AclSettings {
             default: Access::Refuse,
             allow: prefixes(&["10.0.0.0/8", "fd00::/8"]),
             refuse: prefixes(&["10.1.0.0/16"]),
@@ -238,13 +238,13 @@ mod tests {
 
     /// The packet as parse would hand it on.
     fn packet_from(client: &str) -> Packet {
-        let query: Query = match client.parse().unwrap() {
+        let query: QueryFrame = match client.parse().unwrap() {
             IpAddr::V4(address) => {
-                Query { source: address.octets().to_vec(), ..query("www.example. A") }
+                QueryFrame { source: address.octets().to_vec(), ..query("www.example. A") }
             }
             IpAddr::V6(address) => {
                 let query = query("www.example. A").over_ipv6();
-                Query { source: address.octets().to_vec(), ..query }
+                QueryFrame { source: address.octets().to_vec(), ..query }
             }
         };
         let mut packet = query.packet();
@@ -342,7 +342,7 @@ mod tests {
             view("like-others", &["10.1.2.0/24"], None),
         ];
         let refuse = ["10.1.3.0/24", "10.0.0.0/7"].map(|prefix| prefix.parse().unwrap()).into();
-        let acl = pmdns_config::Acl { refuse, ..pmdns_config::Acl::open() };
+        let acl = pmdns_config::AclSettings { refuse, ..pmdns_config::AclSettings::open() };
         let mut acl = stage(&Config { acl, views, ..Config::default() });
         assert!(!acl.is_idle());
         for (client, view, scope, answer) in [
@@ -376,7 +376,8 @@ mod tests {
             ..View::default()
         };
         let views = vec![view("office", &["10.0.0.0/8"], Some("x")), view("kids", &[], None)];
-        let mut config = Config { acl: pmdns_config::Acl::open(), views, ..Config::default() };
+        let mut config =
+            Config { acl: pmdns_config::AclSettings::open(), views, ..Config::default() };
         config.ratelimit.exempt = vec!["10.0.0.1".parse().unwrap()];
         let (table, mut writer) = ClientTable::on_heap(4, Seed::new([0; 16]));
         let mut acl = stage(&config).with_table(Some(Arc::clone(&table)));
@@ -394,7 +395,7 @@ mod tests {
         assert_eq!(who("10.0.0.3"), Who::default(), "the view of all others is one too");
         assert_eq!(who("10.0.1.1"), Who::in_view(1, 1));
         assert_eq!(who("2001:db8::1"), Who::in_view(1, 1));
-        let open = Config { acl: pmdns_config::Acl::open(), ..Config::default() };
+        let open = Config { acl: pmdns_config::AclSettings::open(), ..Config::default() };
         let mut idle = stage(&open);
         assert!(idle.is_idle());
         let mut acl = stage(&open).with_table(Some(table));

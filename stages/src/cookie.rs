@@ -43,12 +43,12 @@ pub struct Checked {
     /// The cookie of the answer.
     pub answer: [u8; COOKIE_LEN],
     /// The cookie that the client sent.
-    pub sent: Sent,
+    pub sent: SentCookie,
 }
 
 /// The kinds of cookies that clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SentCookie {
     /// Its own part only: it has none of ours yet.
     ClientCookie,
     /// A server cookie made for this client and address not long ago.
@@ -60,11 +60,11 @@ pub enum Sent {
 /// The counts of clients' cookies so far, and of BADCOOKIE answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CookieCounts {
-    /// Of [`Sent::Right`].
+    /// Of [`SentCookie::Right`].
     pub right: u64,
-    /// Of [`Sent::Wrong`].
+    /// Of [`SentCookie::Wrong`].
     pub wrong: u64,
-    /// Of [`Sent::ClientCookie`].
+    /// Of [`SentCookie::ClientCookie`].
     pub new: u64,
     /// Answers that refuse a client for want of a right one.
     pub refused: u64,
@@ -93,17 +93,20 @@ impl Cookies {
         let now = self.calendar.unix(seconds);
         let own: [u8; CLIENT_LEN] = *cookie.first_chunk()?;
         if cookie.len() == CLIENT_LEN {
-            return Some(Checked { answer: self.make(own, client, now), sent: Sent::ClientCookie });
+            return Some(Checked {
+                answer: self.make(own, client, now),
+                sent: SentCookie::ClientCookie,
+            });
         }
         if !WHOLE_LENS.contains(&cookie.len()) {
             return None;
         }
         Some(match self.age(cookie, client, now) {
             Some((age, whole)) if age <= RENEWAL_AGE => {
-                Checked { answer: whole, sent: Sent::Right }
+                Checked { answer: whole, sent: SentCookie::Right }
             }
-            Some(_) => Checked { answer: self.make(own, client, now), sent: Sent::Right },
-            None => Checked { answer: self.make(own, client, now), sent: Sent::Wrong },
+            Some(_) => Checked { answer: self.make(own, client, now), sent: SentCookie::Right },
+            None => Checked { answer: self.make(own, client, now), sent: SentCookie::Wrong },
         })
     }
 
@@ -137,11 +140,11 @@ impl Cookies {
 
 impl CookieCounts {
     /// Counts a cookie, and whether the client is refused for want of a right one.
-    pub(crate) fn count(&mut self, sent: Sent, is_refused: bool) {
+    pub(crate) fn count(&mut self, sent: SentCookie, is_refused: bool) {
         let kind = match sent {
-            Sent::Right => &mut self.right,
-            Sent::Wrong => &mut self.wrong,
-            Sent::ClientCookie => &mut self.new,
+            SentCookie::Right => &mut self.right,
+            SentCookie::Wrong => &mut self.wrong,
+            SentCookie::ClientCookie => &mut self.new,
         };
         *kind += 1;
         self.refused += u64::from(is_refused);
@@ -206,7 +209,7 @@ mod tests {
         now: u32,
         query: &'static str,
         answer: &'static str,
-        sent: Sent,
+        sent: SentCookie,
     }
 
     const FIRST_SECRET: &str = "e5e973e5a6b2a43f48e7dc849e37bfcf";
@@ -243,7 +246,7 @@ mod tests {
                 now: 1_559_731_985,
                 query: "2464c4abcf10c957",
                 answer: "2464c4abcf10c957010000005cf79f111f8130c3eee29480",
-                sent: Sent::ClientCookie,
+                sent: SentCookie::ClientCookie,
             },
             Example {
                 secret: FIRST_SECRET,
@@ -251,7 +254,7 @@ mod tests {
                 now: 1_559_734_385,
                 query: "2464c4abcf10c957010000005cf79f111f8130c3eee29480",
                 answer: "2464c4abcf10c957010000005cf7a871d4a564a1442aca77",
-                sent: Sent::Right,
+                sent: SentCookie::Right,
             },
             // Nearly two hours old: by section 4.3 that is too old, whatever the example's server thinks.
             Example {
@@ -260,7 +263,7 @@ mod tests {
                 now: 1_559_734_700,
                 query: "fc93fc62807ddb8601abcdef5cf78f71a314227b6679ebf5",
                 answer: "fc93fc62807ddb86010000005cf7a9acf73a7810aca2381e",
-                sent: Sent::Wrong,
+                sent: SentCookie::Wrong,
             },
             Example {
                 secret: NEW_SECRET,
@@ -268,7 +271,7 @@ mod tests {
                 now: 1_559_741_961,
                 query: "22681ab97d52c298010000005cf7c57926556bd0934c72f8",
                 answer: "22681ab97d52c298010000005cf7c609a6bb79d16625507a",
-                sent: Sent::Right,
+                sent: SentCookie::Right,
             },
         ];
         for example in examples {
@@ -280,7 +283,7 @@ mod tests {
             let again = cookies.check(&checked.answer, &client, example.now).unwrap();
             assert_eq!(
                 again,
-                Checked { sent: Sent::Right, ..checked },
+                Checked { sent: SentCookie::Right, ..checked },
                 "and comes back as it went"
             );
         }
@@ -291,7 +294,7 @@ mod tests {
         let cookies = cookies(FIRST_SECRET, None);
         let cookie = bytes("fc93fc62807ddb8601abcdef5cf78f71a314227b6679ebf5");
         let checked = cookies.check(&cookie, &octets("203.0.113.203"), 1_559_727_985).unwrap();
-        assert_eq!((checked.sent, checked.answer.as_slice()), (Sent::Right, &*cookie));
+        assert_eq!((checked.sent, checked.answer.as_slice()), (SentCookie::Right, &*cookie));
     }
 
     #[test]
@@ -301,27 +304,30 @@ mod tests {
         let made_at = 1_000_000_000;
         let cookie = cookies.check(&[7; 8], &client, made_at).unwrap().answer;
         for (age, sent, is_same) in [
-            (-301, Sent::Wrong, false),
-            (-300, Sent::Right, true),
-            (0, Sent::Right, true),
-            (1800, Sent::Right, true),
-            (1801, Sent::Right, false),
-            (3600, Sent::Right, false),
-            (3601, Sent::Wrong, false),
+            (-301, SentCookie::Wrong, false),
+            (-300, SentCookie::Right, true),
+            (0, SentCookie::Right, true),
+            (1800, SentCookie::Right, true),
+            (1801, SentCookie::Right, false),
+            (3600, SentCookie::Right, false),
+            (3601, SentCookie::Wrong, false),
         ] {
             let now = made_at.wrapping_add_signed(age);
             let checked = cookies.check(&cookie, &client, now).unwrap();
             assert_eq!((checked.sent, checked.answer == cookie), (sent, is_same), "{age} s old");
-            assert_eq!(cookies.check(&checked.answer, &client, now).unwrap().sent, Sent::Right);
+            assert_eq!(
+                cookies.check(&checked.answer, &client, now).unwrap().sent,
+                SentCookie::Right
+            );
         }
         let elsewhere = cookies.check(&cookie, &octets("198.51.100.101"), made_at).unwrap();
-        assert_eq!(elsewhere.sent, Sent::Wrong);
+        assert_eq!(elsewhere.sent, SentCookie::Wrong);
         for bit in 0..8 * COOKIE_LEN {
             let mut changed = cookie;
             changed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
                 cookies.check(&changed, &client, made_at).unwrap().sent,
-                Sent::Wrong,
+                SentCookie::Wrong,
                 "{bit}"
             );
         }
@@ -333,9 +339,9 @@ mod tests {
         let client = octets(CLIENT_V6);
         let cookie = old.check(&[1; 8], &client, 5000).unwrap().answer;
         let checked = new.check(&cookie, &client, 5001).unwrap();
-        assert_eq!(checked.sent, Sent::Right);
+        assert_eq!(checked.sent, SentCookie::Right);
         assert_ne!(checked.answer, cookie, "a cookie of the new secret");
-        assert_eq!(old.check(&checked.answer, &client, 5002).unwrap().sent, Sent::Wrong);
+        assert_eq!(old.check(&checked.answer, &client, 5002).unwrap().sent, SentCookie::Wrong);
     }
 
     #[test]

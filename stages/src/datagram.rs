@@ -26,7 +26,7 @@ const DONT_FRAGMENT: u16 = 0x4000;
 
 /// Who sends a datagram to whom.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends {
+pub struct Endpoints {
     /// The hardware address of the next hop.
     pub next_hop: [u8; 6],
     /// Our address and port.
@@ -36,7 +36,12 @@ pub struct Ends {
 }
 
 /// Writes a datagram over `frame`, in the port's first VLAN. Checksums are left to the port where it computes them.
-pub fn write(frame: &mut Frame, port: &Port, ends: Ends, message: &[u8]) -> Result<(), TooLong> {
+pub fn write(
+    frame: &mut Frame,
+    port: &Port,
+    ends: Endpoints,
+    message: &[u8],
+) -> Result<(), TooLong> {
     let vlan = port.vlans.listed().first().copied().unwrap_or(Vlan::Untagged);
     let tags = vlan::write(vlan);
     let l3 = ETHERNET_LEN + tags.len();
@@ -72,7 +77,12 @@ pub fn write(frame: &mut Frame, port: &Port, ends: Ends, message: &[u8]) -> Resu
 }
 
 /// Writes the IP header, and returns the sum of the pseudo-header.
-fn put_ip(header: &mut [u8], Ends { from, to, .. }: Ends, udp_len: u16, offload: bool) -> Sum {
+fn put_ip(
+    header: &mut [u8],
+    Endpoints { from, to, .. }: Endpoints,
+    udp_len: u16,
+    offload: bool,
+) -> Sum {
     header.fill(0);
     match (from.ip(), to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -117,7 +127,7 @@ mod tests {
     fn written(vlan: Vlan, [from, to]: [SocketAddr; 2]) -> Vec<u8> {
         let sender = Port { vlans: vlan::Vlans::of(&[vlan]), ..Port::new([2, 9, 9, 9, 9, 9], []) };
         let mut frame = frame_of(&[0xaa; 200]);
-        let ends = Ends { next_hop: crate::testing::OUR_MAC, from, to };
+        let ends = Endpoints { next_hop: crate::testing::OUR_MAC, from, to };
         write(&mut frame, &sender, ends, &query("www.example. A").message()).unwrap();
         frame.bytes().to_vec()
     }
@@ -153,7 +163,7 @@ mod tests {
     #[test]
     fn a_message_longer_than_a_frame_is_refused() {
         let ends: [SocketAddr; 2] = [([10, 0, 0, 1], 1024).into(), ([10, 0, 0, 2], 53).into()];
-        let ends = Ends { next_hop: [2; 6], from: ends[0], to: ends[1] };
+        let ends = Endpoints { next_hop: [2; 6], from: ends[0], to: ends[1] };
         let port = Port::new([2; 6], []);
         assert_eq!(write(&mut frame_of(&[0; 60]), &port, ends, &[0; 9000]), Err(TooLong));
     }

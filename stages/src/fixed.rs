@@ -1,11 +1,11 @@
 //! Answers that are the same for every name: who this server is (RFC 4892), and that ANY is not answered in
 //! full (RFC 8482). They are made at start, as entries like those of the cache.
 
-use pmdns_config::Answers;
+use pmdns_config::AnswerSettings;
 use pmdns_config::narrow::{to_u8, to_u16};
 
 use crate::answer::{Answer, Fixed};
-use crate::cache::{Entry, Head, Key, Parts};
+use crate::cache::{Entry, EntryParts, Head, Key};
 use crate::wire::dns::{CLASS_CH, CLASS_IN, HEADER_LEN, Rcode, rtype};
 use crate::wire::name::equal;
 
@@ -29,7 +29,7 @@ pub struct FixedAnswers {
 
 impl FixedAnswers {
     /// The answers that `settings` ask for.
-    pub fn new(settings: &Answers) -> Self {
+    pub fn new(settings: &AnswerSettings) -> Self {
         let text = |text: &Option<String>| {
             let text = text.as_ref()?.as_bytes();
             let data = [&[to_u8(text.len())], text].concat();
@@ -87,7 +87,7 @@ fn entry(class: u16, rtype: u16, ttl: u32, data: &[u8], flags: u8) -> Entry {
     ]
     .concat();
     let key = Key { name: ROOT, qtype: rtype, qclass: class, flags: 0 };
-    Entry::new(&Parts {
+    Entry::new(&EntryParts {
         key,
         // It is found by what it is, and never by its hash.
         hash: 0,

@@ -48,7 +48,7 @@ pub use answer::Answer;
 pub use arrival::Arrival;
 pub use packet::{Batch, MAX_BATCH, Packet, Tick};
 pub use pmdns_config::StageName;
-pub use reply::Reply;
+pub use reply::ReplyPacket;
 pub use step::{Exception, Exits, Reason, Run, Step};
 
 /// One kind of work, done on one packet at a time.

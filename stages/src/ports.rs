@@ -95,7 +95,7 @@ impl Port {
     }
 
     /// The port that the config describes, with what it can do.
-    pub fn of(settings: &pmdns_config::Port, facts: &PortFacts) -> Self {
+    pub fn of(settings: &pmdns_config::PortSettings, facts: &PortFacts) -> Self {
         let addresses = settings.addresses.iter().map(|address| address.address);
         Self {
             vlans: Vlans::of(&settings.vlans),

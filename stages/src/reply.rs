@@ -16,7 +16,7 @@ use crate::wire::layout::Flags;
 /// Parse has checked that it is whole and undamaged, and that this query waited at its UDP port at that time. Everything
 /// in it may still be forged: who sent it, and what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply<'p> {
+pub struct ReplyPacket<'p> {
     /// Its kind.
     pub arrival: Arrival,
     /// The query it is about.
@@ -31,7 +31,7 @@ pub struct Reply<'p> {
     pub message: &'p [u8],
 }
 
-impl<'p> Reply<'p> {
+impl<'p> ReplyPacket<'p> {
     /// Reads a packet that took the step [`Step::REPLY`]. `None`: it took another, or is about no query but a next hop.
     pub fn read(packet: &'p Packet, sources: &QuerySources) -> Option<Self> {
         if packet.step != Step::REPLY {

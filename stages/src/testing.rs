@@ -3,7 +3,7 @@
 use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::{Frame, FramePool, HeapPool};
 
-use crate::cache::{Entry, Head, Key, Lifetimes, Parts};
+use crate::cache::{Entry, EntryParts, Head, Key, Lifetimes};
 use crate::neighbor::Neighbor;
 use crate::packet::{Batch, Packet};
 use crate::parse::Parse;
@@ -28,7 +28,7 @@ pub const OUR_IPV6: [u8; 16] = [0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 
 /// A query to be put into a frame. Every field is free to be wrong.
 #[derive(Clone, Debug)]
-pub struct Query {
+pub struct QueryFrame {
     /// Qname in wire format.
     pub name: Vec<u8>,
     /// Type asked for.
@@ -60,9 +60,9 @@ pub struct Query {
 }
 
 /// A query like `query("www.example. A")`, from 10.77.0.1, recursion desired, no EDNS.
-pub fn query(text: &str) -> Query {
+pub fn query(text: &str) -> QueryFrame {
     let (name, qtype) = text.split_once(' ').expect("a name and a type");
-    Query {
+    QueryFrame {
         name: name_of(name),
         qtype: type_of(qtype),
         qclass: CLASS_IN,
@@ -111,7 +111,7 @@ fn type_of(text: &str) -> u16 {
     }
 }
 
-impl Query {
+impl QueryFrame {
     /// The same query over IPv6.
     pub fn over_ipv6(mut self) -> Self {
         self.source = [OUR_IPV6[..15].to_vec(), vec![1]].concat();
@@ -152,7 +152,7 @@ impl Query {
         message
     }
 
-    /// The frame around [`Query::message`].
+    /// The frame around [`QueryFrame::message`].
     pub fn frame_bytes(&self) -> Vec<u8> {
         self.frame_around(&self.message())
     }
@@ -216,10 +216,10 @@ impl Query {
 
 /// A record of a reply whose owner is the qname: section (0 answer, 1 authority, 2 additional), type, TTL,
 /// data.
-pub type Record = (usize, u16, u32, Vec<u8>);
+pub type ReplyRecord = (usize, u16, u32, Vec<u8>);
 
 /// The reply of an upstream to `query`, with these records.
-pub fn reply(query: &Query, records: &[Record]) -> Vec<u8> {
+pub fn reply(query: &QueryFrame, records: &[ReplyRecord]) -> Vec<u8> {
     let mut message = query.message();
     message.truncate(HEADER_LEN + query.name.len() + dns::QUESTION_FIXED_LEN);
     put16(&mut message, dns::header::FLAGS, flag::QR | flag::RA | query.flags);
@@ -241,7 +241,7 @@ pub fn reply(query: &Query, records: &[Record]) -> Vec<u8> {
 }
 
 /// The cache entry made of [`reply`], learnt at second `now`, where a client's subnet is read.
-pub fn entry_of(query: &Query, records: &[Record], now: u32, seed: Seed) -> Entry {
+pub fn entry_of(query: &QueryFrame, records: &[ReplyRecord], now: u32, seed: Seed) -> Entry {
     let lifetimes =
         Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 300, max_body: 1232 };
     let mut flags = if query.edns.is_some_and(|(_, dnssec_ok)| dnssec_ok) { Key::DO } else { 0 };
@@ -294,7 +294,7 @@ fn as_they_are(message: &[u8], key: Key<'_>, hash: u64, now: u32, lifetimes: &Li
     let expires = if is_answered || has_soa { now + life } else { now };
     let rcode = dns::Rcode::NOERROR;
     let (body, ttls) = (&body, &ttls);
-    Entry::new(&Parts {
+    Entry::new(&EntryParts {
         key,
         hash,
         learnt: now,

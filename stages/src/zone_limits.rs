@@ -105,7 +105,7 @@ mod tests {
     use pmdns_config::narrow::to_u8;
 
     use super::*;
-    use crate::testing::{Query, name_of, query};
+    use crate::testing::{QueryFrame, name_of, query};
     use crate::wire::ip::ETHERNET_LEN;
     use crate::wire::name::Seed;
 
@@ -114,7 +114,7 @@ mod tests {
 
     fn limits(rates: &[(&[u8], u32)], answer: LimitAnswer) -> ZoneLimits {
         let limit = |(zone, rate): &(&[u8], u32)| Arc::new(ZoneLimit::new(zone, *rate, TICKS));
-        let settings = pmdns_config::RateLimit::default();
+        let settings = pmdns_config::RateLimitSettings::default();
         let prefixes = ClientPrefixes::new(&settings, Seed::new([3; 16]));
         ZoneLimits::new(rates.iter().map(limit).collect(), answer, prefixes)
     }
@@ -126,7 +126,7 @@ mod tests {
 
     /// The same from a network.
     fn miss_from(text: &str, network: u8) -> Packet {
-        let mut packet = Query { source: vec![10, network, 0, 1], ..query(text) }.packet();
+        let mut packet = QueryFrame { source: vec![10, network, 0, 1], ..query(text) }.packet();
         let name = text.split(' ').next().unwrap();
         packet.layout.l3 = ETHERNET_LEN as u8;
         packet.layout.l4 = ETHERNET_LEN as u8 + 20;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::thread;
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::{
-    Cache, Entry, EntryFate, EntryView, Head, Key, Parts, Walk, Words, Writer, answers,
+    Cache, Entry, EntryFate, EntryParts, EntryView, Head, Key, Walk, Words, Writer, answers,
 };
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::name::Seed;
@@ -29,7 +29,7 @@ fn hash(number: u64) -> u64 {
 fn entry(number: u64) -> Entry {
     let mut body = [0; 16];
     body[8..].copy_from_slice(&number.to_le_bytes());
-    let entry = Entry::new(&Parts {
+    let entry = Entry::new(&EntryParts {
         key: KEY,
         hash: hash(number),
         learnt: number as u32,

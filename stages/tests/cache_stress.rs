@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Eviction;
 use pmdns_nics::hugepage::Arena;
-use pmdns_stages::cache::{Cache, Entry, Head, Hit, Key, Parts, Retention, Words, answers};
+use pmdns_stages::cache::{Cache, Entry, EntryParts, Head, Hit, Key, Retention, Words, answers};
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::name::Seed;
 
@@ -35,7 +35,7 @@ fn key(name: &[u8]) -> Key<'_> {
 fn entry(number: u64, hash: u64, version: u32) -> Entry {
     let words = 1 + version as usize % 50;
     let body = (u64::from(version) << 32 | number).to_le_bytes().repeat(words);
-    Entry::new(&Parts {
+    Entry::new(&EntryParts {
         key: key(&name(number)),
         hash,
         learnt: version,

@@ -18,7 +18,7 @@ use hickory_proto::op::Message;
 use pmdns_stages::cache::{Entry, Head, Key, Lifetimes};
 use pmdns_stages::testing::name_of;
 use pmdns_stages::wire::labels::name_end;
-use pmdns_stages::wire::record::{Record, Records};
+use pmdns_stages::wire::record::{Records, WireRecord};
 use pmdns_stages::wire::{be16, put16};
 use zone_text::{Line, reply};
 
@@ -159,7 +159,7 @@ fn others() -> Option<Command> {
 }
 
 /// The records of a message, as many as it says.
-fn records(message: &[u8]) -> Vec<Record> {
+fn records(message: &[u8]) -> Vec<WireRecord> {
     let records: Vec<_> = Records::new(message).unwrap().map(Result::unwrap).collect();
     let counted: u16 = [6, 8, 10].into_iter().map(|at| be16(message, at).unwrap()).sum();
     assert_eq!(records.len(), usize::from(counted), "{message:02x?}");
@@ -167,7 +167,7 @@ fn records(message: &[u8]) -> Vec<Record> {
 }
 
 /// Whether everybody is to be able to read a record: it is of a common type, and nothing stands behind the names in it.
-fn is_common(message: &[u8], record: &Record) -> bool {
+fn is_common(message: &[u8], record: &WireRecord) -> bool {
     let skip = if record.rtype == 15 { 2 } else { 0 };
     let end = || name_end(message, record.data_at + skip);
     COMMON.contains(&record.rtype) && (!LOOSE.contains(&record.rtype) || end() == Some(record.end))

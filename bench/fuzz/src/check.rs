@@ -10,7 +10,7 @@ use pmdns_stages::wire::ip::{
     UDP_LEN, VLAN_LEN, pseudo_header, udp, v4, v6,
 };
 use pmdns_stages::wire::name;
-use pmdns_stages::wire::record::{Record, Records};
+use pmdns_stages::wire::record::{WireRecord, Records};
 use pmdns_stages::wire::{be16, be32};
 
 /// The UDP size that rigs are configured with.
@@ -189,7 +189,7 @@ fn without_ttls(message: &[u8]) -> Vec<u8> {
 }
 
 /// The records of a message up to an OPT or TSIG record, which is for the next hop only.
-fn records(message: &[u8]) -> Vec<Record> {
+fn records(message: &[u8]) -> Vec<WireRecord> {
     let all = Records::new(message).expect("a message with one question");
     let all = all.map(|record| record.expect("whole records"));
     all.take_while(|record| !matches!(record.rtype, rtype::OPT | rtype::TSIG)).collect()

@@ -3,7 +3,7 @@
 
 use pmdns_nics::Verified;
 use pmdns_stages::cache::{Entry, Lifetimes, Unusable};
-use pmdns_stages::testing::Query;
+use pmdns_stages::testing::QueryFrame;
 use pmdns_stages::{Answer, Context, Step};
 
 use crate::check;
@@ -14,7 +14,7 @@ use crate::forwarder::Forwarder;
 /// `None`: the line does not ask such things. An error: the message is no answer.
 pub fn exchange(
     forwarder: &mut Forwarder,
-    query: &Query,
+    query: &QueryFrame,
     upstream: &[u8],
     lifetimes: &Lifetimes,
     later: u32,

@@ -1,6 +1,6 @@
 //! The fuzzer's bytes, read from the front. Where they end, zeros follow: every input means something.
 
-use pmdns_stages::testing::Query;
+use pmdns_stages::testing::QueryFrame;
 use pmdns_stages::wire::dns::flag;
 
 /// Bytes that have not been read yet.
@@ -46,7 +46,7 @@ impl<'d> Input<'d> {
 
     /// The query of some client. Three bytes choose the IP version, the number of VLANs, the flags, EDNS and the letter
     /// case.
-    pub fn dress(&mut self, query: Query) -> Query {
+    pub fn dress(&mut self, query: QueryFrame) -> QueryFrame {
         let (how, udp_size) = (self.byte(), self.number());
         let bit = |number: u8| how >> number & 1 == 1;
         let mut query = if bit(0) { query.over_ipv6() } else { query };

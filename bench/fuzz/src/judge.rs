@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pmdns_config::{Config, LocalRecord, Policy as Settings};
+use pmdns_config::{Config, LocalRecord, PolicySettings as Settings};
 use pmdns_engine::line::Stages;
 use pmdns_engine::testing::{BareStages, StageNeeds};
 use pmdns_nics::hugepage::Arena;
@@ -11,7 +11,7 @@ use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::Port;
-use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query, Record, act_once, at, query, reply};
+use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, QueryFrame, ReplyRecord, act_once, at, query, reply};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{flag, header};
 use pmdns_stages::wire::name::Seed;
@@ -61,7 +61,7 @@ impl Judge {
     }
 
     /// Judges a query, and checks the answer if there is one.
-    pub fn ask(&mut self, asked: &Query) -> Judged {
+    pub fn ask(&mut self, asked: &QueryFrame) -> Judged {
         let mut packet = act_once(&mut self.stages.parse, asked.packet(), &at(0));
         if packet.step != Step::after(StageName::Parse) || packet.answer != Answer::None {
             return Judged::Other;
@@ -80,12 +80,12 @@ impl Judge {
     }
 
     /// Has the answer of an upstream judged that has these records, and checks what the client gets.
-    pub fn respond(&mut self, asked: &Query, packet: &Packet, records: &[Record]) {
+    pub fn respond(&mut self, asked: &QueryFrame, packet: &Packet, records: &[ReplyRecord]) {
         let miss = Miss::of(packet, 0);
         let (key, lifetimes) = (miss.key(), LIFETIMES);
         let hash = key.hash(self.seed, miss.key);
         let message =
-            reply(&Query { name: asked.name.to_ascii_lowercase(), ..asked.clone() }, records);
+            reply(&QueryFrame { name: asked.name.to_ascii_lowercase(), ..asked.clone() }, records);
         let entry = Entry::from_reply(&message, key, hash, 0, &lifetimes);
         // Data that is not well-formed is no answer.
         let Ok(entry) = entry else { return };
@@ -101,7 +101,7 @@ impl Judge {
     pub fn ask_for(&mut self, records: &[LocalRecord]) {
         for record in records {
             let plain = query("a. A").edns(1232, false);
-            let asked = Query { name: record.name.to_vec(), qtype: record.rtype, ..plain };
+            let asked = QueryFrame { name: record.name.to_vec(), qtype: record.rtype, ..plain };
             let Judged::Answered(frame) = self.ask(&asked) else { continue };
             let message = check::message(&frame).expect("a whole answer");
             let truncated = be16(message, header::FLAGS).is_some_and(|flags| flags & flag::TC != 0);

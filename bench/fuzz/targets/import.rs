@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use pmdns_config::Config;
-use pmdns_import::{Files, Format, import};
+use pmdns_import::{Files, ServerKind, import};
 use pmdns_fuzz::input::Input;
 
 /// The file, and one that it may include.
@@ -32,9 +32,9 @@ impl Files for Fuzzed<'_> {
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let format = match input.byte() % 4 {
-        0 => Some(Format::Unbound),
-        1 => Some(Format::Dnsdist),
-        2 => Some(Format::Named),
+        0 => Some(ServerKind::Unbound),
+        1 => Some(ServerKind::Dnsdist),
+        2 => Some(ServerKind::Named),
         _ => None,
     };
     match import(Path::new("a"), format, &Fuzzed(input.rest())) {

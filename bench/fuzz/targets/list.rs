@@ -8,7 +8,7 @@ use pmdns_config::files::{Scope, list_from};
 use pmdns_config::{BlockAction, Blocklist, Config, ListFormat};
 use pmdns_fuzz::input::Input;
 use pmdns_fuzz::judge::{Judge, Judged, file, no_rules};
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::name;
 
 /// Names that are asked for, at most.
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     }
     for (listed, scope) in names.iter().take(MAX_NAMES) {
         let mut blocks = |name: Vec<u8>| {
-            let asked = Query { name, ..query("a. A") };
+            let asked = QueryFrame { name, ..query("a. A") };
             let blocked = matches!(judge.ask(&asked), Judged::Answered(_));
             assert!(blocked, "{} is listed", asked.name.escape_ascii());
         };

@@ -18,20 +18,20 @@ use pmdns_config::Vlan;
 use pmdns_fuzz::asking::{Asked, Asking, FAR_MAC};
 use pmdns_fuzz::input::Input;
 use pmdns_nics::{Burst, FramePool, HeapPool, Verified};
-use pmdns_stages::datagram::{self, Ends};
+use pmdns_stages::datagram::{self, Endpoints};
 use pmdns_stages::neighbor::{Neighbor, heard};
 use pmdns_stages::next_hop::{HopPlan, NextHops};
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::Port;
 use pmdns_stages::query_sources::{FIRST_PORT, Owner, QuerySources, Source};
-use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query};
+use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, QueryFrame, act_once, at, frame_of, query};
 use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::{flag, header};
 use pmdns_stages::wire::ip::{self, v4, v6};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::put16;
-use pmdns_stages::{Arrival, Packet, Reply, StageName, Step};
+use pmdns_stages::{Arrival, Packet, ReplyPacket, StageName, Step};
 
 const MAX_FRAME: usize = 1600;
 const SOURCE_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 60);
@@ -127,7 +127,7 @@ fn datagram(is_ipv6: bool, input: &mut Input<'_>) -> Vec<u8> {
         false => (vec![192, 0, 2, 53], SOURCE_V4.octets().to_vec()),
     };
     let destination_port = input.number();
-    let case = Query { source, destination, source_port: 53, destination_port, ..query(". A") };
+    let case = QueryFrame { source, destination, source_port: 53, destination_port, ..query(". A") };
     case.frame_around(input.rest())
 }
 
@@ -148,7 +148,7 @@ fn reply(asked: &Asked, is_part: bool, input: &mut Input<'_>) -> Vec<u8> {
     change(&mut message, input);
     message.extend(input.rest().iter().take(1_000));
     let mut frame = frame_of(&[0; 64]);
-    let ends = Ends { next_hop: OUR_MAC, from: asked.to, to: asked.from };
+    let ends = Endpoints { next_hop: OUR_MAC, from: asked.to, to: asked.from };
     let written = datagram::write(&mut frame, &Port::new(FAR_MAC, []), ends, &message);
     written.expect("it fits a frame");
     let mut bytes = frame.bytes().to_vec();
@@ -252,7 +252,7 @@ fuzz_target!(|data: &[u8]| {
         if packet.step == Step::at(StageName::Neighbor) {
             packet = act_once(neighbor, packet, &at(0));
         }
-        let reply = Reply::read(&packet, sources);
+        let reply = ReplyPacket::read(&packet, sources);
         if packet.step != Step::REPLY {
             assert_eq!(reply, None);
             return;

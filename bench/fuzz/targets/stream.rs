@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pmdns_fuzz::input::Input;
-use pmdns_streams::fuzzing::{Kind, LONGEST_QUERY, proxied, serve};
+use pmdns_streams::fuzzing::{FirstBytes, LONGEST_QUERY, proxied, serve};
 
 /// Bytes of a DNS header.
 const HEADER: usize = 12;
@@ -18,9 +18,9 @@ fuzz_target!(|data: &[u8]| {
             let _client = proxied(input.rest());
             return;
         }
-        1 => (Kind::Framed, input.rest().to_vec()),
-        2 => (Kind::Http1, input.rest().to_vec()),
-        _ => (Kind::Http2, [PREFACE, input.rest()].concat()),
+        1 => (FirstBytes::Framed, input.rest().to_vec()),
+        2 => (FirstBytes::Http1, input.rest().to_vec()),
+        _ => (FirstBytes::Http2, [PREFACE, input.rest()].concat()),
     };
     let (got, asked) = serve(kind, &bytes);
     for query in &asked {
@@ -28,9 +28,9 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(query[2] & 0x80, 0, "a response is no query");
     }
     match kind {
-        Kind::Framed => check_framed(&got, &bytes),
-        Kind::Http1 => assert!(got.is_empty() || got.starts_with(b"HTTP/1."), "{got:?}"),
-        Kind::Http2 => {}
+        FirstBytes::Framed => check_framed(&got, &bytes),
+        FirstBytes::Http1 => assert!(got.is_empty() || got.starts_with(b"HTTP/1."), "{got:?}"),
+        FirstBytes::Http2 => {}
     }
 });
 

@@ -8,8 +8,8 @@
 use libfuzzer_sys::fuzz_target;
 use pmdns_fuzz::check::question;
 use pmdns_fuzz::input::Input;
-use pmdns_hierarchy::{Message, NOW, Name, Record, World, oracle, rtype};
-use pmdns_validator::{Limits, Progress, Question, TrustAnchor, Validator, Verdict};
+use pmdns_hierarchy::{Message, NOW, Name, OwnedRecord, World, oracle, rtype};
+use pmdns_validator::{ValidatorLimits, Progress, Question, TrustAnchor, Validator, SecurityStatus};
 
 /// Bytes of a message, at most: its length is written in 16 bits.
 const MAX_MESSAGE: usize = 65_535;
@@ -166,7 +166,7 @@ fn add(
         }
         14 => {
             let zone = world.zone(asked);
-            let denials: Vec<&Record> = zone.denials().collect();
+            let denials: Vec<&OwnedRecord> = zone.denials().collect();
             if let Some(denial) = denials.get(usize::from(place & 63) % denials.len().max(1)) {
                 section.extend(zone.signed(std::slice::from_ref(denial)));
             }
@@ -174,7 +174,7 @@ fn add(
         _ => {
             let rtype = TYPES[usize::from(place & 63) % TYPES.len()];
             let len = usize::from(input.byte());
-            section.push(Record::new(&name(world, value), rtype, input.bytes(len)));
+            section.push(OwnedRecord::new(&name(world, value), rtype, input.bytes(len)));
         }
     }
 }
@@ -197,7 +197,7 @@ fn name(world: &World, value: u16) -> Name {
 fn judge(world: &World, (name, qtype, qclass): (&Name, u16, u16), reply: &[u8], forged: &[Forged]) {
     let (owner, rtype, data) = world.anchor();
     let anchor = TrustAnchor::new(&owner, rtype, &data).expect("the root has a DS record");
-    let limits = Limits::default();
+    let limits = ValidatorLimits::default();
     let mut validator = Validator::new(&[anchor], &[], limits);
     let now = u64::from(NOW);
     let question = Question { name: name.wire(), qtype, qclass };
@@ -220,13 +220,13 @@ fn judge(world: &World, (name, qtype, qclass): (&Name, u16, u16), reply: &[u8], 
                 assert!(cost.checks <= limits.checks && cost.fetches <= limits.fetches, "{cost:?}");
                 assert!(cost.failed_checks <= limits.failed_checks, "{cost:?}");
                 assert!(cost.hash_blocks <= limits.hash_blocks, "{cost:?}");
-                let (Verdict::Secure | Verdict::Insecure) = judgement.verdict else { return };
+                let (SecurityStatus::Secure | SecurityStatus::Insecure) = judgement.verdict else { return };
                 let message = Message::parse(reply).expect("what passes can be read");
                 let is_kept = |at: usize| judgement.keep.get(at).is_none_or(|is_kept| *is_kept);
                 let answer = message.sections[0].iter().enumerate();
                 let answer = answer.filter(|(at, _)| is_kept(*at)).map(|(_, record)| record);
-                let answer: Vec<Record> = answer.cloned().collect();
-                let is_secure = judgement.verdict == Verdict::Secure;
+                let answer: Vec<OwnedRecord> = answer.cloned().collect();
+                let is_secure = judgement.verdict == SecurityStatus::Secure;
                 let truth =
                     oracle::check(world, (name, qtype), is_secure, message.rcode(), &answer);
                 assert_eq!(truth, Ok(()), "{:?} passes: {message}", judgement.verdict);

@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use pmdns_bench::{numbered_query, write_zone};
-use pmdns_nics::pcap::Writer;
+use pmdns_nics::pcap::PcapWriter;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: queries NAMES FOLDER".into());
     };
     let names: usize = names.parse()?;
-    let mut capture = Writer::create(&folder.join("queries.pcap"))?;
+    let mut capture = PcapWriter::create(&folder.join("queries.pcap"))?;
     for index in 0..names {
         capture.write(index as u64, &numbered_query(index, names).frame_bytes())?;
     }

@@ -74,18 +74,18 @@ impl Port {
         {
             return Err(LinkError::Core(id));
         }
-        let settings = pmdns_config::Port {
+        let settings = pmdns_config::PortSettings {
             rx_descriptors: link.descriptors,
             tx_descriptors: link.descriptors,
             checksum_offload: false,
             link_wait_ms: 0,
-            ..pmdns_config::Port::new("load", &link.device)
+            ..pmdns_config::PortSettings::new("load", &link.device)
         };
         let mut args: Vec<String> = link.eal.split_whitespace().map(str::to_owned).collect();
         if !link.eal.contains("--log-level") {
             args.push(QUIET.to_owned());
         }
-        let arguments = pmdns_config::Eal { args };
+        let arguments = pmdns_config::EalSettings { args };
         let ports = [settings];
         let eal = Eal::init("pmdns-load", &dpdk::arguments(&arguments, &ports))?;
         let closed = eal.open(&ports[0], 0)?;

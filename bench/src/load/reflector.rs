@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn a_query_comes_back_as_a_response_with_a_right_checksum() {
         for id in 0..2000_u16 {
-            let asked = pmdns_stages::testing::Query { id: id * 31, ..query("www.example. A") };
+            let asked =
+                pmdns_stages::testing::QueryFrame { id: id * 31, ..query("www.example. A") };
             let before = asked.frame_bytes();
             let mut frame = before.clone();
             assert!(turn(&mut frame, OUR_IPV4.into()));

@@ -7,13 +7,13 @@ use crate::limits::{
     MIN_HEALTH_TIMEOUT_MS,
 };
 use crate::name::wire_name;
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::settings::Config;
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     let anycast = &config.anycast;
     if let Err(error) = wire_name(&anycast.probe) {
-        found.note(broken("anycast.probe", Problem::ProbeName(error)));
+        found.note(broken("anycast.probe", BrokenRule::ProbeName(error)));
     }
     if let Some(client) = anycast.client {
         found.note(unicast("anycast.client", client));
@@ -29,7 +29,7 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     for (index, announced) in anycast.addresses.iter().enumerate() {
         let mut served = config.ports.iter().flat_map(|port| &port.addresses);
         if !served.any(|address| address.address == announced.address) {
-            let problem = Problem::NotServed(announced.address);
+            let problem = BrokenRule::NotServed(announced.address);
             found.note(broken(format!("anycast.addresses[{index}]"), problem));
         }
     }
@@ -40,12 +40,12 @@ fn check_interface(config: &Config) -> Checked {
     let Some(name) = &anycast.interface else {
         return match anycast.addresses.is_empty() {
             true => Ok(()),
-            false => broken("anycast.interface", Problem::Empty("a name, as in \"pm-anycast\"")),
+            false => broken("anycast.interface", BrokenRule::Empty("a name, as in \"pm-anycast\"")),
         };
     };
     if anycast.addresses.is_empty() {
         let fix = "the addresses to announce, as in [\"192.0.2.53/32\"]";
-        return broken("anycast.addresses", Problem::Empty(fix));
+        return broken("anycast.addresses", BrokenRule::Empty(fix));
     }
     check_name("anycast.interface", name)?;
     let taps = config.ports.iter().position(|port| port.tap.as_ref() == Some(name));
@@ -53,7 +53,7 @@ fn check_interface(config: &Config) -> Checked {
         None => Ok(()),
         Some(port) => broken(
             "anycast.interface",
-            Problem::Twice {
+            BrokenRule::Twice {
                 value: format!("`{name}`"),
                 other: format!("port[{port}].tap"),
                 fix: "give it a name of its own",

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::rules::{Mistakes, at_most, broken, in_range, listen, plain_name};
 use crate::limits::{MAX_API_HOSTS, MAX_API_RATE, MAX_SOCKET_PATH, MAX_TOKENS};
 use crate::name::wire_name;
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::settings::{Api, Config};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
@@ -15,21 +15,21 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     if api.listen.is_some_and(|address| !address.ip().to_canonical().is_loopback())
         && api.certificate.is_none()
     {
-        found.note(broken("api.listen", Problem::PlainApi));
+        found.note(broken("api.listen", BrokenRule::PlainApi));
     }
     if api.listen.is_some() && config.tokens.is_empty() {
         let fix = "a [[token]], without which nobody can ask over TCP; or set `api.socket` instead";
-        found.note(broken("token", Problem::None(fix)));
+        found.note(broken("token", BrokenRule::None(fix)));
     }
     if let Some(socket) = &api.socket {
         let length = socket.as_os_str().as_bytes().len();
         if length == 0 {
-            found.note(broken("api.socket", Problem::Empty("the path of a unix socket")));
+            found.note(broken("api.socket", BrokenRule::Empty("the path of a unix socket")));
         }
         found.note(at_most("api.socket", "bytes", length, MAX_SOCKET_PATH));
         if *socket == config.control.socket {
             let (value, other) = (socket.display().to_string(), "control.socket".to_owned());
-            let problem = Problem::Twice { value, other, fix: "each needs a path of its own" };
+            let problem = BrokenRule::Twice { value, other, fix: "each needs a path of its own" };
             found.note(broken("api.socket", problem));
         }
     }
@@ -37,7 +37,7 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     found.note(at_most("api.hosts", "names", api.hosts.len(), MAX_API_HOSTS));
     for (index, host) in api.hosts.iter().enumerate() {
         if let Err(error) = wire_name(host) {
-            found.note(broken(format!("api.hosts[{index}]"), Problem::ServerName(error)));
+            found.note(broken(format!("api.hosts[{index}]"), BrokenRule::ServerName(error)));
         }
     }
     found.note(in_range("api.requests_per_second", api.requests_per_second, 1, MAX_API_RATE));
@@ -49,10 +49,10 @@ fn check_files(api: &Api, found: &mut Mistakes) {
         [("certificate", &api.certificate), ("key", &api.key), ("client_ca", &api.client_ca)];
     for (key, file) in files {
         if file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
-            found.note(broken(format!("api.{key}"), Problem::Empty("the path of a PEM file")));
+            found.note(broken(format!("api.{key}"), BrokenRule::Empty("the path of a PEM file")));
         }
     }
-    let needs = |key, other, fix| broken(key, Problem::Without { other, fix });
+    let needs = |key, other, fix| broken(key, BrokenRule::Without { other, fix });
     let fix = "TLS needs both: set the files of one pair";
     match (&api.certificate, &api.key) {
         (Some(_), None) => found.note(needs("api.certificate", "key", fix)),
@@ -74,7 +74,7 @@ fn check_tokens(config: &Config, found: &mut Mistakes) {
         if let Some(first) = names.insert(&token.name, index) {
             let (value, other) = (format!("`{}`", token.name), format!("token[{first}].name"));
             let problem =
-                Problem::Twice { value, other, fix: "the log names tokens, so choose another" };
+                BrokenRule::Twice { value, other, fix: "the log names tokens, so choose another" };
             found.note(broken(format!("{path}.name"), problem));
         }
         if let Err(problem) = token.secret() {

@@ -1,8 +1,8 @@
 //! The rules of `[eal]`: what DPDK would refuse.
 
 use super::rules::{Mistakes, broken};
-use crate::problem::Problem;
-use crate::settings::Eal;
+use crate::problem::BrokenRule;
+use crate::settings::EalSettings;
 
 /// DPDK would take them for one, and print its manual.
 const SEVERAL_ARGUMENTS: &str = "has several arguments in one text; write each as a \
@@ -132,23 +132,23 @@ fn unknown(argument: &str) -> String {
     )
 }
 
-pub(super) fn check(eal: &Eal, found: &mut Mistakes) {
+pub(super) fn check(eal: &EalSettings, found: &mut Mistakes) {
     for (index, argument) in eal.args.iter().enumerate() {
         let key = || format!("eal.args[{index}]");
         if argument.is_empty() {
-            found.note(broken(key(), Problem::Empty("an argument, or leave the entry out")));
+            found.note(broken(key(), BrokenRule::Empty("an argument, or leave the entry out")));
         }
         if argument.contains('\0') {
-            found.note(broken(key(), Problem::ZeroByte));
+            found.note(broken(key(), BrokenRule::ZeroByte));
         }
         if argument.contains(" -") {
-            found.note(broken(key(), Problem::Dpdk(SEVERAL_ARGUMENTS.to_owned())));
+            found.note(broken(key(), BrokenRule::Dpdk(SEVERAL_ARGUMENTS.to_owned())));
         }
         if ["-h", "--help"].contains(&argument.as_str()) {
-            found.note(broken(key(), Problem::Dpdk(MANUAL.to_owned())));
+            found.note(broken(key(), BrokenRule::Dpdk(MANUAL.to_owned())));
         }
         if argument.starts_with('-') && !is_known(argument) {
-            found.note(broken(key(), Problem::Dpdk(unknown(argument))));
+            found.note(broken(key(), BrokenRule::Dpdk(unknown(argument))));
         }
         let value = argument.strip_prefix("--proc-type").map(|rest| rest.trim_start_matches('='));
         let value = match value {
@@ -156,14 +156,14 @@ pub(super) fn check(eal: &Eal, found: &mut Mistakes) {
             value => value,
         };
         if value == Some("secondary") {
-            found.note(broken(key(), Problem::Dpdk(SECONDARY_PROCESS.to_owned())));
+            found.note(broken(key(), BrokenRule::Dpdk(SECONDARY_PROCESS.to_owned())));
         }
     }
     for (name, is_right, what) in VALUES {
         let value = eal.option(name).filter(|(_, value)| !is_right(value));
         if let Some((index, value)) = value {
             let problem = format!("has `{value}` for {name}, which is {what}");
-            found.note(broken(format!("eal.args[{index}]"), Problem::Dpdk(problem)));
+            found.note(broken(format!("eal.args[{index}]"), BrokenRule::Dpdk(problem)));
         }
     }
     let has = |name: &str| {
@@ -172,6 +172,6 @@ pub(super) fn check(eal: &Eal, found: &mut Mistakes) {
     };
     for (one, other, remedy) in CONFLICTS.iter().filter(|(one, other, _)| has(one) && has(other)) {
         let problem = format!("has {one} and {other}, which DPDK refuses together; {remedy}");
-        found.note(broken("eal.args", Problem::Dpdk(problem)));
+        found.note(broken("eal.args", BrokenRule::Dpdk(problem)));
     }
 }

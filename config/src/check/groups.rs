@@ -8,9 +8,9 @@ use crate::limits::{
     MAX_WEIGHT, MIN_PARALLEL, MIN_PROBE_INTERVAL_MS,
 };
 use crate::name::{NameError, readable, subtree_name};
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::reserved::DEFAULT_GROUP;
-use crate::settings::{Config, Forward, Group, Health, Strategy, Upstream};
+use crate::settings::{Config, Forward, Group, HealthSettings, Strategy, Upstream};
 use crate::views::group_of;
 
 impl Forward {
@@ -45,7 +45,7 @@ fn check_weight(
     if *weight == 1 || config.strategy_of(group) == Strategy::RoundRobin {
         return Ok(());
     }
-    broken(key, Problem::IdleWeight(*weight, group.clone()))
+    broken(key, BrokenRule::IdleWeight(*weight, group.clone()))
 }
 
 fn check_groups(config: &Config, found: &mut Mistakes) {
@@ -75,13 +75,13 @@ fn check_forwards(config: &Config, found: &mut Mistakes) {
         let zone = match forward.wire_zone() {
             Ok(zone) => zone,
             Err(error) => {
-                found.note(broken(key, Problem::Zone(error)));
+                found.note(broken(key, BrokenRule::Zone(error)));
                 continue;
             }
         };
         let value = readable(&zone);
         if zone.ends_with(RESOLVER_ARPA) {
-            found.note(broken(key, Problem::NeverForwarded(value)));
+            found.note(broken(key, BrokenRule::NeverForwarded(value)));
             continue;
         }
         let set = config.view_set(&forward.views);
@@ -90,7 +90,7 @@ fn check_forwards(config: &Config, found: &mut Mistakes) {
         if let Some(first) = earlier.iter().find(meets) {
             let other = format!("forward[{first}].zone");
             let fix = "a zone has one group in each view";
-            found.note(broken(key, Problem::Twice { value, other, fix }));
+            found.note(broken(key, BrokenRule::Twice { value, other, fix }));
         }
         earlier.push(index);
     }
@@ -105,7 +105,7 @@ fn check_use(config: &Config, found: &mut Mistakes) {
     let has_default = config.upstreams.iter().any(|one| one.group == DEFAULT_GROUP);
     // If there is no upstream at all, that has been told.
     if rest.contains(&DEFAULT_GROUP) && !has_default && !config.upstreams.is_empty() {
-        found.note(broken("upstream", Problem::NoDefault));
+        found.note(broken("upstream", BrokenRule::NoDefault));
     }
     for (index, upstream) in config.upstreams.iter().enumerate() {
         let group = &upstream.group;
@@ -114,13 +114,13 @@ fn check_use(config: &Config, found: &mut Mistakes) {
         if !is_asked {
             found.note(broken(
                 format!("upstream[{index}].group"),
-                Problem::IdleGroup(group.clone()),
+                BrokenRule::IdleGroup(group.clone()),
             ));
         }
     }
 }
 
-fn check_health(health: &Health, found: &mut Mistakes) {
+fn check_health(health: &HealthSettings, found: &mut Mistakes) {
     found.note(in_range("health.failures", health.failures, 1, MAX_IN_A_ROW));
     found.note(in_range("health.successes", health.successes, 1, MAX_IN_A_ROW));
     let (min, max) = (MIN_PROBE_INTERVAL_MS, MAX_PROBE_INTERVAL_MS);
@@ -134,6 +134,6 @@ fn check_health(health: &Health, found: &mut Mistakes) {
 pub(super) fn has_members(config: &Config, key: &str, group: &str) -> Checked {
     match config.upstreams.iter().any(|upstream| upstream.group == group) {
         true => Ok(()),
-        false => broken(key, Problem::EmptyGroup(group.to_owned())),
+        false => broken(key, BrokenRule::EmptyGroup(group.to_owned())),
     }
 }

@@ -5,9 +5,9 @@ use crate::limits::{
     MAX_FLOOD_NAMES, MAX_HITTER_KEYS, MAX_LIMIT_SECONDS, MAX_LOG_SAMPLE, MAX_ZONE_RATE,
     MIN_HITTER_KEYS,
 };
-use crate::settings::Hitters;
+use crate::settings::HitterSettings;
 
-pub(super) fn check(hitters: &Hitters, found: &mut Mistakes) {
+pub(super) fn check(hitters: &HitterSettings, found: &mut Mistakes) {
     found.note(in_range("hitters.sample", hitters.sample, 1, MAX_LOG_SAMPLE));
     found.note(in_range("hitters.keys", hitters.keys, MIN_HITTER_KEYS, MAX_HITTER_KEYS));
     found.note(in_range("hitters.ipv4_prefix", hitters.ipv4_prefix, 0, 32));

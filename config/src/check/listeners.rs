@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::rules::{Mistakes, broken};
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::settings::Config;
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
@@ -25,7 +25,8 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
         // The same address twice in one list is told by the rules of `[streams]`.
         if let Some((other, _)) = earlier.filter(|(other, _)| list_of(other) != list_of(path)) {
             let fix = "each listener needs a port of its own";
-            let problem = Problem::Twice { value: address.to_string(), other: other.clone(), fix };
+            let problem =
+                BrokenRule::Twice { value: address.to_string(), other: other.clone(), fix };
             found.note(broken(path, problem));
         }
     }

@@ -36,8 +36,10 @@ use crate::limits::{
 };
 use crate::placement::check_placements;
 use crate::prefix::Prefix;
-use crate::problem::Problem;
-use crate::settings::{Acl, Cache, Config, Control, Frames, Placement, Prefetch, RateLimit};
+use crate::problem::BrokenRule;
+use crate::settings::{
+    AclSettings, CacheSettings, Config, Control, Frames, Placement, Prefetch, RateLimitSettings,
+};
 
 /// Notes the rules of some tables that are broken.
 type Rules = fn(&Config, &mut Mistakes);
@@ -126,14 +128,14 @@ fn frames(frames: &Frames, found: &mut Mistakes) {
         let max = MAX_FRAMES;
         if !(MIN_FRAMES..=max).contains(&frames.count) {
             let (value, min) = (frames.count.to_string(), format!("0 (computed) or {MIN_FRAMES}"));
-            let problem = Problem::OutOfRange { value, min, max: max.to_string() };
+            let problem = BrokenRule::OutOfRange { value, min, max: max.to_string() };
             found.note(broken("frames.count", problem));
         }
     }
     found.note(power_of_two("frames.ring", frames.ring, MIN_RING, MAX_RING));
 }
 
-fn cache(cache: &Cache, found: &mut Mistakes) {
+fn cache(cache: &CacheSettings, found: &mut Mistakes) {
     found.note(in_range("cache.size", cache.size, MIN_CACHE, MAX_CACHE));
     if let Some(node) = cache.numa_node {
         found.note(in_range("cache.numa_node", node, 0, MAX_NUMA_NODE));
@@ -157,13 +159,16 @@ fn cache(cache: &Cache, found: &mut Mistakes) {
         MAX_STALE_SECONDS,
     ));
     if cache.snapshot.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-        found.note(broken("cache.snapshot", Problem::Empty("the path of a file, or leave it out")));
+        found.note(broken(
+            "cache.snapshot",
+            BrokenRule::Empty("the path of a file, or leave it out"),
+        ));
     }
     let (key, interval) = ("cache.snapshot_interval_seconds", cache.snapshot_interval_seconds);
     found.note(in_range(key, interval, MIN_SNAPSHOT_SECONDS, MAX_SNAPSHOT_SECONDS));
     let (min, max) = (cache.min_ttl, cache.max_ttl);
     if min > max {
-        found.note(broken("cache.min_ttl", Problem::TtlsCrossed { min, max }));
+        found.note(broken("cache.min_ttl", BrokenRule::TtlsCrossed { min, max }));
     }
 }
 
@@ -184,40 +189,40 @@ fn prefetch(prefetch: &Prefetch, found: &mut Mistakes) {
     found.note(in_range("prefetch.pace_ms", prefetch.pace_ms, 1, MAX_TIMEOUT_MS));
 }
 
-fn acl(acl: &Acl, found: &mut Mistakes) {
+fn acl(acl: &AclSettings, found: &mut Mistakes) {
     let mut listed: HashMap<Prefix, (&str, usize)> = HashMap::new();
     for (list, prefixes) in [("allow", &acl.allow), ("refuse", &acl.refuse), ("drop", &acl.drop)] {
         for (index, prefix) in prefixes.iter().enumerate() {
             let (first, place) = *listed.entry(*prefix).or_insert((list, index));
             if first != list {
                 let (prefix, other) = (prefix.to_string(), format!("acl.{first}[{place}]"));
-                let problem = Problem::TwoVerdicts { prefix, other };
+                let problem = BrokenRule::TwoVerdicts { prefix, other };
                 found.note(broken(format!("acl.{list}[{index}]"), problem));
             }
         }
     }
 }
 
-fn ratelimit(limit: &RateLimit, found: &mut Mistakes) {
+fn ratelimit(limit: &RateLimitSettings, found: &mut Mistakes) {
     if limit.queries_per_second > 0 && limit.burst == 0 {
-        found.note(broken("ratelimit.burst", Problem::NoBurst("queries_per_second")));
+        found.note(broken("ratelimit.burst", BrokenRule::NoBurst("queries_per_second")));
     }
     if limit.miss_queries_per_second > 0 && limit.miss_burst == 0 {
-        found.note(broken("ratelimit.miss_burst", Problem::NoBurst("miss_queries_per_second")));
+        found.note(broken("ratelimit.miss_burst", BrokenRule::NoBurst("miss_queries_per_second")));
     }
     found.note(in_range("ratelimit.ipv4_prefix", limit.ipv4_prefix, 0, 32));
     found.note(in_range("ratelimit.ipv6_prefix", limit.ipv6_prefix, 0, 128));
     found.note(in_range("ratelimit.ipv4_port_bits", limit.ipv4_port_bits, 0, MAX_PORT_BITS));
     let prefixes = &limit.ipv4_port_prefixes;
     if limit.ipv4_port_bits > 0 && (limit.ipv4_prefix != 32 || prefixes.is_empty()) {
-        found.note(broken("ratelimit.ipv4_port_bits", Problem::PortsOfNetworks));
+        found.note(broken("ratelimit.ipv4_port_bits", BrokenRule::PortsOfNetworks));
     }
     let key = "ratelimit.ipv4_port_prefixes";
     found.note(at_most(key, "prefixes", prefixes.len(), MAX_PORT_PREFIXES));
     for (index, prefix) in prefixes.iter().enumerate().filter(|(_, it)| it.network.is_ipv6()) {
         found.note(broken(
             format!("{key}[{index}]"),
-            Problem::PrefixFamily { prefix: *prefix, family: "IPv4" },
+            BrokenRule::PrefixFamily { prefix: *prefix, family: "IPv4" },
         ));
     }
     found.note(power_of_two("ratelimit.table", limit.table, MIN_RATE_TABLE, MAX_RATE_TABLE));
@@ -229,8 +234,10 @@ fn service(config: &Config, found: &mut Mistakes) {
         found.note(plain_name("control.group", group));
     }
     if config.control.entries.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-        found
-            .note(broken("control.entries", Problem::Empty("the path of a file, or leave it out")));
+        found.note(broken(
+            "control.entries",
+            BrokenRule::Empty("the path of a file, or leave it out"),
+        ));
     }
     found.note(names::check_run_time(config));
     let fix = "a port other than 0, as in \"127.0.0.1:9153\"";
@@ -240,7 +247,7 @@ fn service(config: &Config, found: &mut Mistakes) {
 fn control_socket(control: &Control) -> Checked {
     let length = control.socket.as_os_str().as_bytes().len();
     if length == 0 {
-        return broken("control.socket", Problem::Empty("the path of a unix socket"));
+        return broken("control.socket", BrokenRule::Empty("the path of a unix socket"));
     }
     at_most("control.socket", "bytes", length, MAX_SOCKET_PATH)
 }

@@ -11,8 +11,8 @@ use crate::limits::{
 };
 use crate::local::{Local, LocalRecord};
 use crate::name::{NameError, readable, subtree_name, wire_name, without_wildcard};
-use crate::problem::Problem;
-use crate::settings::{Block, Blocklist, Config};
+use crate::problem::BrokenRule;
+use crate::settings::{BlockSettings, Blocklist, Config};
 use crate::upstream::{Protocol, Server};
 
 /// Record types by number (RFC 1035 section 3.2.2, RFC 4034).
@@ -20,7 +20,7 @@ const CNAME: u16 = 5;
 const RRSIG: u16 = 46;
 const NSEC: u16 = 47;
 
-impl Block {
+impl BlockSettings {
     /// The blocked names in wire format, lower case, in the order of the file.
     ///
     /// # Errors
@@ -34,13 +34,13 @@ impl Block {
     ///
     /// # Errors
     ///
-    /// As [`Block::wire_names`].
+    /// As [`BlockSettings::wire_names`].
     pub fn wire_exceptions(&self) -> Result<Vec<Box<[u8]>>, NameError> {
         self.except.iter().map(|name| wire_name(name)).collect()
     }
 }
 
-pub(super) fn check_block(block: &Block, found: &mut Mistakes) {
+pub(super) fn check_block(block: &BlockSettings, found: &mut Mistakes) {
     check_names(&block.names, "block.names", found);
     check_exceptions(&block.except, "block.except", found);
 }
@@ -58,8 +58,8 @@ pub(super) fn check_names(names: &[String], path: &str, found: &mut Mistakes) {
 pub(super) fn check_exceptions(names: &[String], path: &str, found: &mut Mistakes) {
     for (index, text) in names.iter().enumerate() {
         let problem = match without_wildcard(text) {
-            (name, true) => Some(Problem::Wildcard(name.to_owned())),
-            (_, false) => subtree_name(text).err().map(Problem::from),
+            (name, true) => Some(BrokenRule::Wildcard(name.to_owned())),
+            (_, false) => subtree_name(text).err().map(BrokenRule::from),
         };
         if let Some(problem) = problem {
             found.note(broken(format!("{path}[{index}]"), problem));
@@ -95,18 +95,18 @@ fn check_fetched(config: &Config, index: usize, list: &Blocklist) -> Checked {
         let only_fetched =
             [("address", list.address.is_some()), ("ca_file", list.ca_file.is_some())];
         let wrong = only_fetched.into_iter().find(|(_, is_there)| *is_there);
-        return wrong.map_or(Ok(()), |(name, _)| broken(key(name), Problem::NeedsUrl));
+        return wrong.map_or(Ok(()), |(name, _)| broken(key(name), BrokenRule::NeedsUrl));
     };
     let is_https = |server: &Server| matches!(server.protocol, Protocol::Https(_));
     // The host is followed by a path: there is none for lists by default.
     let has_path = url.to_string().matches('/').count() > 2;
     if !url.server().is_some_and(is_https) || !has_path {
-        return broken(key("url"), Problem::ListUrl);
+        return broken(key("url"), BrokenRule::ListUrl);
     }
     let earlier = config.blocklists[..index].iter().position(|one| one.file == list.file);
     earlier.map_or(Ok(()), |other| {
         let (value, other) = (list.file.display().to_string(), format!("blocklist[{other}].file"));
-        broken(key("file"), Problem::Twice { value, other, fix: "write another file" })
+        broken(key("file"), BrokenRule::Twice { value, other, fix: "write another file" })
     })
 }
 
@@ -117,7 +117,7 @@ pub(super) fn check_run_time(config: &Config) -> Checked {
     let Some(folder) = &config.control.lists else { return Ok(()) };
     let key = "control.lists";
     if folder.as_os_str().is_empty() {
-        return broken(key, Problem::Empty("the path of a folder, or leave it out"));
+        return broken(key, BrokenRule::Empty("the path of a folder, or leave it out"));
     }
     // Lists may be there: each has a name of its own.
     let zones = config.zones.iter().map(|zone| &zone.file);
@@ -128,7 +128,7 @@ pub(super) fn check_run_time(config: &Config) -> Checked {
         .chain(config.clients.file.iter().chain(&config.clients.journal));
     let mut others = named.chain([&config.control.socket]);
     match others.find(|file| folder_of(file) == folder) {
-        Some(file) => broken(key, Problem::SharedFolder(file.display().to_string())),
+        Some(file) => broken(key, BrokenRule::SharedFolder(file.display().to_string())),
         None => Ok(()),
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn check_run_time(config: &Config) -> Checked {
 fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Checked {
     check_file(&format!("{path}.file"), file)?;
     match origin.map(wire_name) {
-        Some(Err(error)) => broken(format!("{path}.origin"), Problem::Origin(error)),
+        Some(Err(error)) => broken(format!("{path}.origin"), BrokenRule::Origin(error)),
         _ => Ok(()),
     }
 }
@@ -144,8 +144,8 @@ fn check_zone(path: &str, file: &Path, origin: Option<&str>) -> Checked {
 /// Whether a text can be shown to people.
 pub(super) fn check_text(key: &str, text: Option<&str>) -> Checked {
     match text {
-        Some("") => broken(key, Problem::Empty("a text for people, or leave the key out")),
-        Some(text) if text.chars().any(char::is_control) => broken(key, Problem::NotPrintable),
+        Some("") => broken(key, BrokenRule::Empty("a text for people, or leave the key out")),
+        Some(text) if text.chars().any(char::is_control) => broken(key, BrokenRule::NotPrintable),
         Some(text) => at_most(key, "bytes", text.len(), MAX_REASON),
         None => Ok(()),
     }
@@ -153,7 +153,7 @@ pub(super) fn check_text(key: &str, text: Option<&str>) -> Checked {
 
 pub(super) fn check_file(key: &str, file: &Path) -> Checked {
     match file.as_os_str().is_empty() {
-        true => broken(key, Problem::Empty("the path of a file")),
+        true => broken(key, BrokenRule::Empty("the path of a file")),
         false => Ok(()),
     }
 }
@@ -178,7 +178,7 @@ fn check_pair(records: &[Local], first: usize, second: usize) -> Checked {
     let (before, record) = (&records[first].record, &records[second].record);
     let path = |index: usize| format!("local[{index}]");
     if before.rtype == record.rtype && before.data == record.data {
-        return broken(path(second), Problem::SameRecord { other: path(first) });
+        return broken(path(second), BrokenRule::SameRecord { other: path(first) });
     }
     // RFC 4034 section 3: the records that sign a CNAME stand beside it.
     let is_cname = |record: &LocalRecord| record.rtype == CNAME;
@@ -186,13 +186,13 @@ fn check_pair(records: &[Local], first: usize, second: usize) -> Checked {
     for (cname, other) in [(second, first), (first, second)] {
         if is_cname(&records[cname].record) && !may_join(&records[other].record) {
             let (name, other) = (readable(&record.name), path(other));
-            return broken(path(cname), Problem::CnameNotAlone { name, other });
+            return broken(path(cname), BrokenRule::CnameNotAlone { name, other });
         }
     }
     if before.rtype == record.rtype && before.ttl != record.ttl {
         let (ttl, other_ttl, other) = (record.ttl, before.ttl, path(first));
         let key = format!("{}.ttl", path(second));
-        return broken(key, Problem::TtlsDiffer { ttl, other, other_ttl });
+        return broken(key, BrokenRule::TtlsDiffer { ttl, other, other_ttl });
     }
     Ok(())
 }

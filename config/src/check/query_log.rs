@@ -7,10 +7,10 @@ use crate::limits::{
     MAX_LOG_DAYS, MAX_LOG_FILE, MAX_LOG_FILES, MAX_LOG_RING, MAX_LOG_ROWS, MAX_LOG_SAMPLE,
     MAX_SOCKET_PATH, MAX_TEXT, MIN_LOG_FILE, MIN_LOG_RING, MIN_LOG_ROWS,
 };
-use crate::problem::Problem;
-use crate::settings::{DnstapReader, QueryLog};
+use crate::problem::BrokenRule;
+use crate::settings::{DnstapReader, QueryLogSettings};
 
-pub(super) fn check(log: &QueryLog, found: &mut Mistakes) {
+pub(super) fn check(log: &QueryLogSettings, found: &mut Mistakes) {
     match &log.dnstap {
         Some(DnstapReader::Unix(path)) => {
             let length = path.as_os_str().as_bytes().len();
@@ -25,12 +25,12 @@ pub(super) fn check(log: &QueryLog, found: &mut Mistakes) {
     if let Some(bytes) = log.dnstap_identity.as_ref().map(String::len)
         && !(1..=MAX_TEXT).contains(&bytes)
     {
-        let problem = Problem::TextLength { bytes, max: MAX_TEXT };
+        let problem = BrokenRule::TextLength { bytes, max: MAX_TEXT };
         found.note(broken("query_log.dnstap_identity", problem));
     }
     for (key, path) in [("query_log.json", &log.json), ("query_log.sqlite", &log.sqlite)] {
         if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            found.note(broken(key, Problem::Empty("the path of a file, or leave it out")));
+            found.note(broken(key, BrokenRule::Empty("the path of a file, or leave it out")));
         }
     }
     found.note(in_range("query_log.json_size", log.json_size, MIN_LOG_FILE, MAX_LOG_FILE));

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use super::rules::{Checked, Mistakes, at_most, broken, unicast, unlike_earlier};
 use crate::limits::{MAX_GATEWAYS, MAX_PORT_QUERY_SOURCES, MAX_QUERY_SOURCES};
 use crate::nearest::nearest;
-use crate::problem::Problem;
-use crate::settings::{Config, Port, Upstream};
+use crate::problem::BrokenRule;
+use crate::settings::{Config, PortSettings, Upstream};
 
 /// Checks the addresses of each port.
-pub(super) fn check(ports: &[Port], found: &mut Mistakes) {
+pub(super) fn check(ports: &[PortSettings], found: &mut Mistakes) {
     let count = ports.iter().map(|port| port.query_sources.len()).sum();
     found.note(at_most("port", "query sources in all ports", count, MAX_QUERY_SOURCES));
     for (index, port) in ports.iter().enumerate() {
@@ -22,7 +22,7 @@ pub(super) fn check(ports: &[Port], found: &mut Mistakes) {
     }
 }
 
-fn check_sources(ports: &[Port], index: usize, found: &mut Mistakes) {
+fn check_sources(ports: &[PortSettings], index: usize, found: &mut Mistakes) {
     let (port, path) = (&ports[index], format!("port[{index}]"));
     let key = format!("{path}.query_sources");
     let (what, max) = ("query sources", MAX_PORT_QUERY_SOURCES);
@@ -36,25 +36,25 @@ fn check_sources(ports: &[Port], index: usize, found: &mut Mistakes) {
         });
         if let Some(other) = other {
             let fix = "a query source is used for nothing else, so write another address";
-            let problem = Problem::Twice { value: source.to_string(), other, fix };
+            let problem = BrokenRule::Twice { value: source.to_string(), other, fix };
             found.note(broken(&*key, problem));
         }
         found.note(reachable(key, *source, port, &path));
     }
 }
 
-fn check_gateway(ports: &[Port], index: usize, place: usize) -> Checked {
+fn check_gateway(ports: &[PortSettings], index: usize, place: usize) -> Checked {
     let (port, path) = (&ports[index], |at| format!("port[{index}].gateways[{at}]"));
     let gateway = port.gateways[place];
     routable(&path(place), gateway, true)?;
     let ours = || query_source(ports, gateway).map(source_path);
     if let Some(other) = service_address(ports, gateway).or_else(ours) {
         let fix = "a gateway is another machine, so write its address";
-        return broken(path(place), Problem::Twice { value: gateway.to_string(), other, fix });
+        return broken(path(place), BrokenRule::Twice { value: gateway.to_string(), other, fix });
     }
     if !port.is_on_link(gateway) {
         let addresses = format!("port[{index}].addresses");
-        return broken(path(place), Problem::FarGateway(gateway, addresses));
+        return broken(path(place), BrokenRule::FarGateway(gateway, addresses));
     }
     let (same, fix) = (|other: &IpAddr| *other == gateway, "remove one of the two");
     unlike_earlier(&port.gateways, place, same, path, gateway, fix)
@@ -66,13 +66,13 @@ pub(super) fn check_upstreams(config: &Config, found: &mut Mistakes) {
         let path = format!("upstream[{index}]");
         let address = upstream.address.ip().map(|address| address.to_canonical());
         if let Some(source) = address.and_then(|address| query_source(&config.ports, address)) {
-            let problem = Problem::AsksItself(source_path(source));
+            let problem = BrokenRule::AsksItself(source_path(source));
             found.note(broken(format!("{path}.address"), problem));
         }
         if let Some(name) = &upstream.port {
             found.note(check_port(config, upstream, name, &path));
             if upstream.source.is_some() {
-                found.note(broken(format!("{path}.source"), Problem::SourceWithPort));
+                found.note(broken(format!("{path}.source"), BrokenRule::SourceWithPort));
             }
         }
     }
@@ -84,15 +84,15 @@ fn check_port(config: &Config, upstream: &Upstream, name: &str, path: &str) -> C
     let Some(index) = config.upstream_port(upstream) else {
         let allowed: Vec<String> = config.ports.iter().map(|port| port.name.clone()).collect();
         let nearest = nearest(name, allowed.iter().map(String::as_str)).map(str::to_owned);
-        return broken(key, Problem::NoPort { name: name.to_owned(), nearest, allowed });
+        return broken(key, BrokenRule::NoPort { name: name.to_owned(), nearest, allowed });
     };
     let Some(address) = upstream.address.plain().map(|address| address.ip()) else {
-        return broken(key, Problem::NotOverUdp);
+        return broken(key, BrokenRule::NotOverUdp);
     };
     let (port, of_port) = (&config.ports[index], format!("port[{index}]"));
     if !port.query_sources.iter().any(|source| source.is_ipv4() == address.is_ipv4()) {
         let (name, port) = (name.to_owned(), of_port);
-        return broken(key, Problem::NoQuerySource { name, port, address });
+        return broken(key, BrokenRule::NoQuerySource { name, port, address });
     }
     let key = format!("{path}.address");
     routable(&key, address, true)?;
@@ -108,21 +108,21 @@ fn routable(key: &str, address: IpAddr, on_link: bool) -> Checked {
     };
     let is_mapped = address.to_canonical() != address;
     if address.is_loopback() || is_mapped || (is_link_local && !on_link) {
-        return broken(key, Problem::NotRoutable(address));
+        return broken(key, BrokenRule::NotRoutable(address));
     }
     Ok(())
 }
 
 /// Whether packets find a way between `address` and `port`, whose path is `path`.
-fn reachable(key: String, address: IpAddr, port: &Port, path: &str) -> Checked {
+fn reachable(key: String, address: IpAddr, port: &PortSettings, path: &str) -> Checked {
     match port.is_on_link(address) || port.has_gateway_for(address) {
         true => Ok(()),
-        false => broken(key, Problem::NoGateway { address, port: path.to_owned() }),
+        false => broken(key, BrokenRule::NoGateway { address, port: path.to_owned() }),
     }
 }
 
 /// The path of the address that clients ask, if `address` is one.
-fn service_address(ports: &[Port], address: IpAddr) -> Option<String> {
+fn service_address(ports: &[PortSettings], address: IpAddr) -> Option<String> {
     ports.iter().enumerate().find_map(|(index, port)| {
         let place = port.addresses.iter().position(|ours| ours.address == address)?;
         Some(format!("port[{index}].addresses[{place}]"))
@@ -130,7 +130,7 @@ fn service_address(ports: &[Port], address: IpAddr) -> Option<String> {
 }
 
 /// The port and the place of the first query source that is `address`.
-fn query_source(ports: &[Port], address: IpAddr) -> Option<(usize, usize)> {
+fn query_source(ports: &[PortSettings], address: IpAddr) -> Option<(usize, usize)> {
     ports.iter().enumerate().find_map(|(index, port)| {
         Some((index, port.query_sources.iter().position(|source| *source == address)?))
     })

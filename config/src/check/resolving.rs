@@ -9,14 +9,14 @@ use crate::limits::{
     MAX_BOOTSTRAP, MAX_PENDING, MAX_PINS, MAX_QUERIES_PER_PORT, MAX_RING, MAX_SLOWPATH_THREADS,
     MAX_TIMEOUT_MS, MAX_UPSTREAMS, MIN_RING,
 };
-use crate::problem::Problem;
-use crate::settings::{Config, Port, SlowPath, Upstream};
+use crate::problem::BrokenRule;
+use crate::settings::{Config, PortSettings, SlowPathSettings, Upstream};
 use crate::upstream::{Endpoint, Host, Server};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
     if config.upstreams.is_empty() {
         let fix = "an [[upstream]] table, as in address = \"192.0.2.53:53\"; misses have to be asked of somebody";
-        found.note(broken("upstream", Problem::None(fix)));
+        found.note(broken("upstream", BrokenRule::None(fix)));
     }
     check_slowpath(&config.slowpath, found);
     check_bootstrap(config, found);
@@ -29,7 +29,7 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
         let timeout = one.timeout_ms;
         let leads = config.upstreams[..upstream].iter().all(|other| other.group != one.group);
         if leads && deadline < timeout {
-            let problem = Problem::DeadlineTooShort { deadline, upstream, timeout };
+            let problem = BrokenRule::DeadlineTooShort { deadline, upstream, timeout };
             found.note(broken("slowpath.deadline_ms", problem));
         }
     }
@@ -43,11 +43,11 @@ pub(super) fn check_cores_that_resolve(config: &Config, found: &mut Mistakes) {
         ("slowpath.cores", !config.slowpath.cores.is_empty()),
     ];
     for (key, _) in written.into_iter().filter(|(_, is_written)| *is_written) {
-        found.note(broken(key, Problem::CoresResolve { placement }));
+        found.note(broken(key, BrokenRule::CoresResolve { placement }));
     }
 }
 
-fn check_slowpath(slowpath: &SlowPath, found: &mut Mistakes) {
+fn check_slowpath(slowpath: &SlowPathSettings, found: &mut Mistakes) {
     if let Some(threads) = slowpath.threads {
         found.note(in_range("slowpath.threads", threads, 1, MAX_SLOWPATH_THREADS));
     }
@@ -87,12 +87,12 @@ fn check_upstream(config: &Config, index: usize, found: &mut Mistakes) {
     found.note(in_range(&key, upstream.timeout_ms, 1, MAX_TIMEOUT_MS));
     found.note(at_most(&format!("{path}.pin"), "pins", upstream.pin.len(), MAX_PINS));
     if upstream.ca_file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
-        found.note(broken(format!("{path}.ca_file"), Problem::Empty("the path of a PEM file")));
+        found.note(broken(format!("{path}.ca_file"), BrokenRule::Empty("the path of a PEM file")));
     }
     let key = format!("{path}.source");
     found.note(match (upstream.source, upstream.address.ip()) {
         (Some(source_address), Some(address)) if source_address.is_ipv4() != address.is_ipv4() => {
-            broken(key, Problem::OtherFamily { source_address, address })
+            broken(key, BrokenRule::OtherFamily { source_address, address })
         }
         (Some(source_address), _) => unicast(&key, source_address),
         (None, _) => Ok(()),
@@ -107,7 +107,7 @@ fn check_address(key: String, config: &Config, index: usize) -> Checked {
             unicast(&key, *address)?
         }
         Endpoint::Encrypted(_) if config.slowpath.bootstrap.is_empty() => {
-            return broken(key, Problem::NoBootstrap);
+            return broken(key, BrokenRule::NoBootstrap);
         }
         Endpoint::Encrypted(_) => {}
     }
@@ -118,13 +118,13 @@ fn check_address(key: String, config: &Config, index: usize) -> Checked {
 }
 
 /// A resolver that is asked over UDP.
-fn check_plain(key: String, address: SocketAddr, ports: &[Port]) -> Checked {
+fn check_plain(key: String, address: SocketAddr, ports: &[PortSettings]) -> Checked {
     unicast(&key, address.ip())?;
     if address.port() == 0 {
-        return broken(key, Problem::Empty("a port other than 0, as in \"192.0.2.53:53\""));
+        return broken(key, BrokenRule::Empty("a port other than 0, as in \"192.0.2.53:53\""));
     }
     match own_address(ports, address) {
-        Some(port) => broken(key, Problem::Loop { port }),
+        Some(port) => broken(key, BrokenRule::Loop { port }),
         None => Ok(()),
     }
 }
@@ -137,13 +137,13 @@ fn check_unverified(path: &str, upstream: &Upstream) -> Checked {
         ("ca_file", upstream.ca_file.is_some()),
     ];
     match keys.iter().find(|(_, written)| *written) {
-        Some((key, _)) => broken(format!("{path}.{key}"), Problem::NotEncrypted),
+        Some((key, _)) => broken(format!("{path}.{key}"), BrokenRule::NotEncrypted),
         None => Ok(()),
     }
 }
 
 /// The path of the address of ours that `upstream` is, if a query sent there would come back to us.
-fn own_address(ports: &[Port], upstream: SocketAddr) -> Option<String> {
+fn own_address(ports: &[PortSettings], upstream: SocketAddr) -> Option<String> {
     let asked = upstream.ip().to_canonical();
     ports.iter().enumerate().filter(|(_, port)| port.dns_port == upstream.port()).find_map(
         |(index, port)| {

@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::limits::{MAX_CORE, MAX_MISTAKES, MAX_NAME};
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 
 /// A rule that is broken, and the path of the key that breaks it.
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) key: String,
-    pub(crate) problem: Problem,
+    pub(crate) problem: BrokenRule,
 }
 
 /// The result of checking one rule.
@@ -35,8 +35,10 @@ impl Mistakes {
 /// An address and a port that can be listened at.
 pub(super) fn listen(key: &str, listen: Option<SocketAddr>, fix: &'static str) -> Checked {
     match listen {
-        Some(listen) if listen.port() == 0 => broken(key, Problem::Empty(fix)),
-        Some(listen) if listen.ip().is_multicast() => broken(key, Problem::NotUnicast(listen.ip())),
+        Some(listen) if listen.port() == 0 => broken(key, BrokenRule::Empty(fix)),
+        Some(listen) if listen.ip().is_multicast() => {
+            broken(key, BrokenRule::NotUnicast(listen.ip()))
+        }
         _ => Ok(()),
     }
 }
@@ -53,14 +55,14 @@ pub(super) fn plain_name(key: &str, name: &str) -> Checked {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain) {
         true => Ok(()),
-        false => broken(key, Problem::PlainName(name.to_owned())),
+        false => broken(key, BrokenRule::PlainName(name.to_owned())),
     }
 }
 
 pub(super) fn unicast(key: &str, address: IpAddr) -> Checked {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     if address.is_unspecified() || address.is_multicast() || broadcast {
-        return broken(key, Problem::NotUnicast(address));
+        return broken(key, BrokenRule::NotUnicast(address));
     }
     Ok(())
 }
@@ -69,7 +71,7 @@ pub(super) fn in_range<T: PartialOrd + Display>(key: &str, value: T, min: T, max
     // Not a number is in no range.
     if !(&min..=&max).contains(&&value) {
         let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
-        return broken(key, Problem::OutOfRange { value, min, max });
+        return broken(key, BrokenRule::OutOfRange { value, min, max });
     }
     Ok(())
 }
@@ -79,14 +81,14 @@ pub(super) fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Checked
     if !value.is_power_of_two() {
         // The bounds are powers of two themselves, so the next one is within them.
         let (value, nearest) = (value.into(), value.next_power_of_two().into());
-        return broken(key, Problem::NoPowerOfTwo { value, nearest });
+        return broken(key, BrokenRule::NoPowerOfTwo { value, nearest });
     }
     Ok(())
 }
 
 pub(super) fn at_most(key: &str, what: &'static str, count: usize, max: usize) -> Checked {
     if count > max {
-        return broken(key, Problem::TooMany { count, what, max });
+        return broken(key, BrokenRule::TooMany { count, what, max });
     }
     Ok(())
 }
@@ -103,13 +105,13 @@ pub(super) fn unlike_earlier<T>(
     match entries[..index].iter().position(same) {
         Some(first) => {
             let (value, other) = (value.to_string(), path(first));
-            broken(path(index), Problem::Twice { value, other, fix })
+            broken(path(index), BrokenRule::Twice { value, other, fix })
         }
         None => Ok(()),
     }
 }
 
 /// Says that the key at the path `key` breaks a rule.
-pub(super) fn broken(key: impl Into<String>, problem: Problem) -> Checked {
+pub(super) fn broken(key: impl Into<String>, problem: BrokenRule) -> Checked {
     Err(Mistake { key: key.into(), problem })
 }

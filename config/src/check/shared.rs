@@ -3,10 +3,10 @@
 use super::rules::{Checked, Mistakes, broken};
 use crate::device::{PciAddress, device_name};
 use crate::limits::MAX_FLOW_RULES;
-use crate::problem::Problem;
-use crate::settings::Port;
+use crate::problem::BrokenRule;
+use crate::settings::PortSettings;
 
-pub(super) fn check(ports: &[Port], found: &mut Mistakes) {
+pub(super) fn check(ports: &[PortSettings], found: &mut Mistakes) {
     for (index, port) in ports.iter().enumerate() {
         if port.share_with_kernel {
             found.note(check_port(format!("port[{index}].share_with_kernel"), port));
@@ -14,7 +14,7 @@ pub(super) fn check(ports: &[Port], found: &mut Mistakes) {
     }
 }
 
-fn check_port(key: String, port: &Port) -> Checked {
+fn check_port(key: String, port: &PortSettings) -> Checked {
     let over_xdp = device_name(&port.device).starts_with("net_af_xdp");
     let rules = port.addresses.len() * port.vlans.len();
     let why = if !over_xdp && PciAddress::of(&port.device).is_none() {
@@ -30,5 +30,5 @@ fn check_port(key: String, port: &Port) -> Checked {
     } else {
         return Ok(());
     };
-    broken(key, Problem::Impossible(why))
+    broken(key, BrokenRule::Impossible(why))
 }

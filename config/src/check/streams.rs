@@ -7,7 +7,7 @@ use crate::limits::{
     MIN_STREAM_BUFFER,
 };
 use crate::name::wire_name;
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::settings::{Config, Streams};
 
 /// The name of the port in reports that stream clients come by.
@@ -44,7 +44,7 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
     {
         let fix = "clients over streams have a port of this name in reports, so choose another";
         let (value, other) = (format!("`{PORT_NAME}`"), PORT_NAME.to_owned());
-        found.note(broken(format!("port[{index}].name"), Problem::Twice { value, other, fix }));
+        found.note(broken(format!("port[{index}].name"), BrokenRule::Twice { value, other, fix }));
     }
     check_certificate(streams, found);
     check_names(streams, found);
@@ -57,11 +57,11 @@ fn check_certificate(streams: &Streams, found: &mut Mistakes) {
     {
         match file {
             Some(file) if file.as_os_str().is_empty() => {
-                found.note(broken(key, Problem::Empty("the path of a PEM file")));
+                found.note(broken(key, BrokenRule::Empty("the path of a PEM file")));
             }
             None if streams.are_encrypted() => {
                 let fix = "the path of a PEM file; clients over TLS, HTTPS and QUIC need it";
-                found.note(broken(key, Problem::None(fix)));
+                found.note(broken(key, BrokenRule::None(fix)));
             }
             _ => {}
         }
@@ -74,10 +74,10 @@ fn check_names(streams: &Streams, found: &mut Mistakes) {
         && path.len() <= MAX_HTTPS_PATH
         && path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#{}".contains(&byte));
     if !is_lawful {
-        found.note(broken("streams.https_path", Problem::HttpsPath(path.clone())));
+        found.note(broken("streams.https_path", BrokenRule::HttpsPath(path.clone())));
     }
     if let Some(Err(error)) = streams.name.as_deref().map(wire_name) {
-        found.note(broken("streams.name", Problem::ServerName(error)));
+        found.note(broken("streams.name", BrokenRule::ServerName(error)));
     }
     let proxies = streams.proxy_protocol.len();
     found.note(at_most("streams.proxy_protocol", "prefixes", proxies, MAX_PROXIES));

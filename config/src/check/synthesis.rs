@@ -9,15 +9,15 @@ use crate::limits::{
     MAX_REDIRECT_TTL, MAX_REDIRECTS,
 };
 use crate::prefix::Prefix;
-use crate::problem::Problem;
-use crate::settings::{Dns64, Rebinding, Redirect};
+use crate::problem::BrokenRule;
+use crate::settings::{Dns64Settings, Rebinding, Redirect};
 
 /// The lengths of prefixes that IPv4 addresses are put under (RFC 6052 section 2.2).
 const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 /// The byte that is zero in every address under such a prefix.
 const ZERO_BYTE: usize = 8;
 
-pub(super) fn check_dns64(all: &[Dns64], found: &mut Mistakes) {
+pub(super) fn check_dns64(all: &[Dns64Settings], found: &mut Mistakes) {
     found.note(at_most("dns64", "prefixes", all.len(), MAX_DNS64));
     for (index, dns64) in all.iter().enumerate() {
         let key = |name: &str| format!("dns64[{index}].{name}");
@@ -32,7 +32,7 @@ fn check_prefix(key: &str, prefix: Prefix) -> Checked {
     let has_room = |octets: [u8; 16]| octets[ZERO_BYTE] == 0 && LENGTHS.contains(&prefix.length);
     match prefix.network {
         IpAddr::V6(network) if has_room(network.octets()) => Ok(()),
-        _ => broken(key, Problem::NoTranslationPrefix(prefix)),
+        _ => broken(key, BrokenRule::NoTranslationPrefix(prefix)),
     }
 }
 
@@ -45,7 +45,7 @@ fn check_excluded(
     at_most(key, "prefixes", prefixes.len(), MAX_EXCLUDED)?;
     match prefixes.iter().position(|prefix| !is_family(&prefix.network)) {
         Some(at) => {
-            let problem = Problem::PrefixFamily { prefix: prefixes[at], family };
+            let problem = BrokenRule::PrefixFamily { prefix: prefixes[at], family };
             broken(format!("{key}[{at}]"), problem)
         }
         None => Ok(()),
@@ -75,7 +75,7 @@ pub(super) fn check_rebindings(all: &[Rebinding], found: &mut Mistakes) {
         found.note(match prefixes {
             0 => broken(
                 key("addresses"),
-                Problem::Empty("prefixes, or leave the key out for those of private networks"),
+                BrokenRule::Empty("prefixes, or leave the key out for those of private networks"),
             ),
             _ => at_most(&key("addresses"), "prefixes", prefixes, MAX_REBINDING_ADDRESSES),
         });
@@ -87,7 +87,7 @@ fn check_addresses(key: &str, addresses: &[IpAddr]) -> Checked {
     if addresses.is_empty() {
         return broken(
             key,
-            Problem::Empty("the addresses of a web server, as in [\"192.0.2.80\"]"),
+            BrokenRule::Empty("the addresses of a web server, as in [\"192.0.2.80\"]"),
         );
     }
     at_most(key, "addresses", addresses.len(), MAX_REDIRECT_ADDRESSES)?;
@@ -95,11 +95,11 @@ fn check_addresses(key: &str, addresses: &[IpAddr]) -> Checked {
         let path = |index| format!("{key}[{index}]");
         let no_server = address.is_unspecified() || address.is_loopback() || address.is_multicast();
         if no_server || *address == IpAddr::V4(Ipv4Addr::BROADCAST) {
-            return broken(path(index), Problem::NoServer(*address));
+            return broken(path(index), BrokenRule::NoServer(*address));
         }
         if let Some(other) = addresses[..index].iter().position(|one| one == address) {
             let (value, other, fix) = (address.to_string(), path(other), "remove one of the two");
-            return broken(path(index), Problem::Twice { value, other, fix });
+            return broken(path(index), BrokenRule::Twice { value, other, fix });
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::rules::{Checked, Mistakes, at_most, broken, listen, unicast};
 use crate::limits::{MAX_PRIMARIES, MAX_TSIG};
 use crate::name::{readable, wire_name};
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::settings::{Absent, Config, Rpz, Tsig};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
@@ -20,7 +20,7 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
         let zone = match wire_name(zone) {
             Ok(zone) => zone,
             Err(error) => {
-                found.note(broken(format!("{path}.zone"), Problem::Zone(error)));
+                found.note(broken(format!("{path}.zone"), BrokenRule::Zone(error)));
                 continue;
             }
         };
@@ -28,7 +28,8 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
             if let Some(first) = zones.insert((key, value.clone()), index) {
                 let other = format!("rpz[{first}].{key}");
                 let fix = "each zone is transferred once, into a file of its own";
-                found.note(broken(format!("{path}.{key}"), Problem::Twice { value, other, fix }));
+                found
+                    .note(broken(format!("{path}.{key}"), BrokenRule::Twice { value, other, fix }));
             }
         }
     }
@@ -59,12 +60,12 @@ fn check_key_name(
 ) -> Checked {
     let name = match wire_name(name) {
         Ok(name) => readable(&name),
-        Err(error) => return broken(path, Problem::Key(error)),
+        Err(error) => return broken(path, BrokenRule::Key(error)),
     };
     match names.insert(name.clone(), index) {
         Some(first) => {
             let (other, fix) = (format!("tsig[{first}].name"), "a name stands for one key");
-            broken(path, Problem::Twice { value: name, other, fix })
+            broken(path, BrokenRule::Twice { value: name, other, fix })
         }
         None => Ok(()),
     }
@@ -78,7 +79,7 @@ fn check_primaries(path: &str, rpz: &Rpz, keys: &[Tsig], found: &mut Mistakes) {
         found.note(unicast(&key, primary.ip()));
         if primary.port() == 0 {
             let fix = "a port other than 0, as in \"192.0.2.1:53\"";
-            found.note(broken(key, Problem::Empty(fix)));
+            found.note(broken(key, BrokenRule::Empty(fix)));
         }
     }
     found.note(check_transferred(path, rpz, keys));
@@ -88,14 +89,14 @@ fn check_primaries(path: &str, rpz: &Rpz, keys: &[Tsig], found: &mut Mistakes) {
 fn check_transferred(path: &str, rpz: &Rpz, keys: &[Tsig]) -> Checked {
     let fix = "write both, or neither";
     let without =
-        |key: &str, other| broken(format!("{path}.{key}"), Problem::Without { other, fix });
+        |key: &str, other| broken(format!("{path}.{key}"), BrokenRule::Without { other, fix });
     match (&rpz.zone, rpz.primaries.is_empty()) {
         (Some(_), true) => return without("zone", "primaries"),
         (None, false) => return without("primaries", "zone"),
         _ => {}
     }
     if rpz.zone.is_some() && rpz.origin.is_some() {
-        return broken(format!("{path}.origin"), Problem::Both { other: "zone" });
+        return broken(format!("{path}.origin"), BrokenRule::Both { other: "zone" });
     }
     if rpz.zone.is_none() && rpz.absent != Absent::default() {
         return without("absent", "primaries");
@@ -106,7 +107,7 @@ fn check_transferred(path: &str, rpz: &Rpz, keys: &[Tsig]) -> Checked {
     }
     match rpz.key(keys) {
         Some(_) => Ok(()),
-        None => broken(format!("{path}.tsig"), Problem::NoKey(name.clone())),
+        None => broken(format!("{path}.tsig"), BrokenRule::NoKey(name.clone())),
     }
 }
 

@@ -7,9 +7,9 @@ use super::rules::{Checked, Mistakes, at_most, broken, in_range, plain_name, unl
 use crate::limits::{MAX_CLIENTS, MAX_VIEWS};
 use crate::nearest::nearest;
 use crate::prefix::Prefix;
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::reserved::DEFAULT_VIEW;
-use crate::settings::{Clients, Config, View};
+use crate::settings::{ClientSettings, Config, View};
 use crate::views::{number_of, view_names};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
@@ -25,7 +25,7 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
             &mut claimed,
         ));
         if view.queries_per_second.is_some_and(|rate| rate > 0) && view.burst == Some(0) {
-            let problem = Problem::NoBurst("queries_per_second");
+            let problem = BrokenRule::NoBurst("queries_per_second");
             found.note(broken(format!("view[{index}].burst"), problem));
         }
         if let Some(group) = &view.group {
@@ -46,17 +46,17 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
         let has_limit = view.queries_per_second.is_some() || view.burst.is_some();
         if view.group.is_none() && !differs && !has_limit {
             let key = format!("view[{index}].name");
-            found.note(broken(key, Problem::IdleView(view.name.clone())));
+            found.note(broken(key, BrokenRule::IdleView(view.name.clone())));
         }
     }
 }
 
 /// The rules of `[clients]`.
-pub(super) fn check_table(clients: &Clients, found: &mut Mistakes) {
+pub(super) fn check_table(clients: &ClientSettings, found: &mut Mistakes) {
     let files = [("clients.file", &clients.file), ("clients.journal", &clients.journal)];
     for (key, path) in files {
         if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            found.note(broken(key, Problem::Empty("the path of a file, or leave it out")));
+            found.note(broken(key, BrokenRule::Empty("the path of a file, or leave it out")));
         }
     }
     let least = u32::from(files.iter().any(|(_, path)| path.is_some()));
@@ -67,7 +67,7 @@ fn check_name(views: &[View], index: usize) -> Checked {
     let (key, name) = (format!("view[{index}].name"), &views[index].name);
     plain_name(&key, name)?;
     if name == DEFAULT_VIEW {
-        return broken(key, Problem::DefaultView);
+        return broken(key, BrokenRule::DefaultView);
     }
     let (same, path) = (|other: &View| other.name == *name, |at| format!("view[{at}].name"));
     unlike_earlier(views, index, same, path, format!("`{name}`"), "give each view its own name")
@@ -81,13 +81,13 @@ fn check_clients(
     claimed: &mut HashMap<Prefix, (usize, usize)>,
 ) -> Checked {
     if view.clients.is_empty() && !has_table {
-        return broken(key, Problem::Empty("the clients' prefixes, as in [\"192.0.2.0/24\"]"));
+        return broken(key, BrokenRule::Empty("the clients' prefixes, as in [\"192.0.2.0/24\"]"));
     }
     for (place, prefix) in view.clients.iter().enumerate() {
         let (first, there) = *claimed.entry(*prefix).or_insert((index, place));
         if first != index {
             let (prefix, other) = (prefix.to_string(), format!("view[{first}].clients[{there}]"));
-            return broken(format!("{key}[{place}]"), Problem::TwoViews { prefix, other });
+            return broken(format!("{key}[{place}]"), BrokenRule::TwoViews { prefix, other });
         }
     }
     Ok(())
@@ -99,7 +99,7 @@ fn check_names(key: &str, names: &[String], views: &[View]) -> Checked {
         if number_of(name, views).is_none() {
             let nearest = nearest(name, view_names(views)).map(str::to_owned);
             let allowed = view_names(views).map(str::to_owned).collect();
-            let problem = Problem::NoView { name: name.clone(), nearest, allowed };
+            let problem = BrokenRule::NoView { name: name.clone(), nearest, allowed };
             return broken(format!("{key}[{place}]"), problem);
         }
     }

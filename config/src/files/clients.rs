@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{FileError, open};
 use crate::nearest::nearest;
-use crate::settings::{Clients, View};
+use crate::settings::{ClientSettings, View};
 use crate::views::{view_names, view_number};
 use crate::{Config, Prefix};
 
@@ -18,7 +18,7 @@ const MAX_LINE: usize = 1024;
 ///
 /// The file cannot be read, or a line is no `PREFIX VIEW`.
 pub fn read_clients(config: &Config) -> Result<Vec<(Prefix, u8)>, FileError> {
-    let Clients { file: Some(file), max_entries, .. } = &config.clients else {
+    let ClientSettings { file: Some(file), max_entries, .. } = &config.clients else {
         return Ok(Vec::new());
     };
     read(file, &config.views, *max_entries as usize)
@@ -81,7 +81,7 @@ mod tests {
             std::env::temp_dir().join(format!("pmdns-clients-{}-{test}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         let config = Config {
-            clients: Clients { max_entries: 3, file: Some(path.clone()), journal: None },
+            clients: ClientSettings { max_entries: 3, file: Some(path.clone()), journal: None },
             views: vec![View { name: "kids".into(), ..View::default() }],
             ..Config::default()
         };

@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
-use super::list_line::{LeftOut, Listed, read_line};
+use super::list_line::{LeftOut, ListedName, read_line};
 use super::{FileError, open};
 use crate::limits::{MAX_LIST_BYTES, MAX_LIST_LINE};
 use crate::settings::ListFormat;
@@ -61,7 +61,7 @@ impl ListSummary {
 pub fn read_list(
     path: &Path,
     format: ListFormat,
-    take: impl FnMut(Listed<'_>) -> bool,
+    take: impl FnMut(ListedName<'_>) -> bool,
 ) -> Result<ListSummary, FileError> {
     // A file that grows while it is read still ends.
     let reader = BufReader::with_capacity(1 << 16, open(path)?.take(MAX_LIST_BYTES));
@@ -77,7 +77,7 @@ pub fn list_from(
     reader: impl BufRead,
     path: &Path,
     format: ListFormat,
-    mut take: impl FnMut(Listed<'_>) -> bool,
+    mut take: impl FnMut(ListedName<'_>) -> bool,
 ) -> Result<ListSummary, FileError> {
     lines_from(reader, path, format, |_, listed| take(listed))
 }
@@ -87,7 +87,7 @@ pub(super) fn lines_from(
     mut reader: impl BufRead,
     path: &Path,
     format: ListFormat,
-    mut take: impl FnMut(u64, Listed<'_>) -> bool,
+    mut take: impl FnMut(u64, ListedName<'_>) -> bool,
 ) -> Result<ListSummary, FileError> {
     let unreadable = |source| FileError::Unreadable { file: path.to_owned(), source };
     let mut summary = ListSummary::default();
@@ -98,7 +98,7 @@ pub(super) fn lines_from(
             break;
         }
         let mut full = false;
-        let mut count = |listed: Listed<'_>| {
+        let mut count = |listed: ListedName<'_>| {
             summary.names += 1;
             full |= !take(line, listed);
         };

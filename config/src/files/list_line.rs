@@ -51,7 +51,7 @@ impl Scope {
 
 /// A name of a block list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed<'n> {
+pub struct ListedName<'n> {
     /// In wire format, lower case.
     pub name: &'n [u8],
     /// Its scope.
@@ -109,7 +109,11 @@ impl LeftOut {
 }
 
 /// Hands on what one line says; `false`: nothing that we understand.
-pub(super) fn read_line(text: &str, format: ListFormat, take: &mut impl FnMut(Listed<'_>)) -> bool {
+pub(super) fn read_line(
+    text: &str,
+    format: ListFormat,
+    take: &mut impl FnMut(ListedName<'_>),
+) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim();
     let allowed = |this| format == this || format == ListFormat::Auto;
     if allowed(ListFormat::Adblock) && is_about_all_pages(text) {
@@ -194,7 +198,7 @@ fn adblock(text: &str) -> Option<(Scope, bool, &str)> {
 }
 
 /// A name of a hosts file.
-fn host(name: &str, take: &mut impl FnMut(Listed<'_>)) -> bool {
+fn host(name: &str, take: &mut impl FnMut(ListedName<'_>)) -> bool {
     let is_itself = HOST_ITSELF.iter().any(|itself| itself.eq_ignore_ascii_case(name));
     is_itself || name.parse::<IpAddr>().is_ok() || hand_on(name, (Scope::Exact, false), take)
 }
@@ -205,7 +209,7 @@ fn host(name: &str, take: &mut impl FnMut(Listed<'_>)) -> bool {
 fn hand_on(
     text: &str,
     (scope, is_important): (Scope, bool),
-    take: &mut impl FnMut(Listed<'_>),
+    take: &mut impl FnMut(ListedName<'_>),
 ) -> bool {
     let mut plain = [0; MAX_NAME];
     let Some(len) = plain_name(text, &mut plain) else { return false };
@@ -213,7 +217,7 @@ fn hand_on(
     if last.bytes().all(|byte| byte.is_ascii_digit()) {
         return false;
     }
-    take(Listed { name: &plain[..len], scope, is_important });
+    take(ListedName { name: &plain[..len], scope, is_important });
     true
 }
 
@@ -251,7 +255,7 @@ mod tests {
     /// What a line says, as `scope name` for each name; `None`: nothing we understand.
     fn line(text: &str, format: ListFormat) -> Option<Vec<String>> {
         let mut found = Vec::new();
-        let mut take = |listed: Listed<'_>| {
+        let mut take = |listed: ListedName<'_>| {
             let important = if listed.is_important { " important" } else { "" };
             found.push(format!("{:?} {}{important}", listed.scope, readable(listed.name)));
         };

@@ -22,7 +22,7 @@ pub use clients::read_clients;
 pub use find::{FoundRule, find_in_list, find_in_policy_zone};
 pub use kept::keep_zone;
 pub use list::{ListSummary, list_from, read_list};
-pub use list_line::{LeftOut, Listed, Scope};
+pub use list_line::{LeftOut, ListedName, Scope};
 pub use open::{create_new, hold_regular, open_regular, open_to_append, open_to_replace};
 pub use whole::{WholeFile, folder_of};
 pub use zone::{read_zone, received_record, zone_from};

@@ -9,7 +9,7 @@ use crate::cookies::CookieSecret;
 /// `[answers]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Answers {
+pub struct AnswerSettings {
     /// The largest UDP answer we send, and the size our OPT record announces, in bytes (RFC 6891).
     pub max_udp_size: u16,
     /// Queries of type ANY get one HINFO record, and are never asked upstream (RFC 8482).
@@ -22,7 +22,7 @@ pub struct Answers {
     pub version: Option<String>,
 }
 
-impl Default for Answers {
+impl Default for AnswerSettings {
     fn default() -> Self {
         Self { max_udp_size: 1232, minimal_any: true, nsid: None, identity: None, version: None }
     }
@@ -31,7 +31,7 @@ impl Default for Answers {
 /// `[cookies]`: DNS cookies (RFC 7873, RFC 9018).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Cookies {
+pub struct CookieSettings {
     /// Answer clients that send a cookie with one of ours.
     pub enabled: bool,
     /// The secret that makes cookies; absent: drawn at start. Servers behind one address need the same.
@@ -44,7 +44,7 @@ pub struct Cookies {
     pub require: bool,
 }
 
-impl Default for Cookies {
+impl Default for CookieSettings {
     fn default() -> Self {
         Self {
             enabled: true,

@@ -9,7 +9,7 @@ use crate::size::ByteSize;
 /// `[cache]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Cache {
+pub struct CacheSettings {
     /// Memory for answers and their index, all of it taken at start.
     pub size: ByteSize,
     /// Which pages the cache lives on.
@@ -46,7 +46,7 @@ pub struct Cache {
     pub snapshot_interval_seconds: u64,
 }
 
-impl Default for Cache {
+impl Default for CacheSettings {
     fn default() -> Self {
         Self {
             size: ByteSize::mebibytes(64),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// `[hitters]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Hitters {
+pub struct HitterSettings {
     /// Whether names, clients and zones are counted.
     pub enabled: bool,
     /// One in so many answered packets is counted, by chance. All misses and their answers are.
@@ -41,7 +41,7 @@ pub enum LimitAnswer {
     Drop,
 }
 
-impl Default for Hitters {
+impl Default for HitterSettings {
     fn default() -> Self {
         Self {
             enabled: false,

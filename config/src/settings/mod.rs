@@ -42,10 +42,10 @@ pub use transfer::*;
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Arguments for DPDK's environment abstraction layer.
-    pub eal: Eal,
+    pub eal: EalSettings,
     /// The ports to poll, in order. At least one.
     #[serde(rename = "port")]
-    pub ports: Vec<Port>,
+    pub ports: Vec<PortSettings>,
     /// Which cores run which stretch of the line. None: one core runs it all.
     #[serde(rename = "placement")]
     pub placements: Vec<Placement>,
@@ -54,17 +54,17 @@ pub struct Config {
     /// How much goes from ports to the kernel.
     pub exceptions: Exceptions,
     /// The form of answers.
-    pub answers: Answers,
+    pub answers: AnswerSettings,
     /// How clients show that they are at the address they send from.
-    pub cookies: Cookies,
+    pub cookies: CookieSettings,
     /// The networks of clients that upstreams are told of.
     pub client_subnet: ClientSubnet,
     /// The answer cache.
-    pub cache: Cache,
+    pub cache: CacheSettings,
     /// Asking for popular answers before they expire.
     pub prefetch: Prefetch,
     /// The threads that ask upstream.
-    pub slowpath: SlowPath,
+    pub slowpath: SlowPathSettings,
     /// The resolvers that misses are forwarded to. At least one.
     #[serde(rename = "upstream")]
     pub upstreams: Vec<Upstream>,
@@ -75,11 +75,11 @@ pub struct Config {
     #[serde(rename = "forward")]
     pub forwards: Vec<Forward>,
     /// When an upstream rests, and when it is back.
-    pub health: Health,
+    pub health: HealthSettings,
     /// Whether answers are validated, and from where.
     pub dnssec: Dnssec,
     /// The clients that may ask.
-    pub acl: Acl,
+    pub acl: AclSettings,
     /// Groups of clients with rules and upstreams of their own.
     #[serde(rename = "view")]
     pub views: Vec<View>,
@@ -87,16 +87,16 @@ pub struct Config {
     #[serde(skip)]
     pub scopes: Vec<u8>,
     /// Prefixes with a view each, which change at run time.
-    pub clients: Clients,
+    pub clients: ClientSettings,
     /// How fast one client may ask.
-    pub ratelimit: RateLimit,
+    pub ratelimit: RateLimitSettings,
     /// Records answered from this file, authoritatively.
     #[serde(rename = "local")]
     pub local: Vec<Local>,
     /// Names answered with NXDOMAIN.
-    pub block: Block,
+    pub block: BlockSettings,
     /// Answers that need no configuration.
-    pub policy: Policy,
+    pub policy: PolicySettings,
     /// ZoneFile files, answered from authoritatively.
     #[serde(rename = "zone")]
     pub zones: Vec<ZoneFile>,
@@ -106,7 +106,7 @@ pub struct Config {
     /// Response policy zones; the first that has a rule decides.
     pub rpz: Vec<Rpz>,
     /// Prefixes under which IPv6 clients reach IPv4 hosts.
-    pub dns64: Vec<Dns64>,
+    pub dns64: Vec<Dns64Settings>,
     /// Addresses for names that do not exist.
     #[serde(rename = "redirect")]
     pub redirects: Vec<Redirect>,
@@ -127,9 +127,9 @@ pub struct Config {
     #[serde(rename = "token")]
     pub tokens: Vec<Token>,
     /// The query log and its sinks.
-    pub query_log: QueryLog,
+    pub query_log: QueryLogSettings,
     /// Heavy hitters, and limits on zones.
-    pub hitters: Hitters,
+    pub hitters: HitterSettings,
     /// Where monitoring reads the counters.
     pub metrics: Metrics,
     /// Whether this node is fit to serve, and what tells routers so.

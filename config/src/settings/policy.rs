@@ -11,7 +11,7 @@ use crate::upstream::UpstreamAddress;
 /// `[acl]`: the longest matching prefix decides.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Acl {
+pub struct AclSettings {
     /// The access of clients that no prefix matches.
     pub default: Access,
     /// Prefixes that may ask.
@@ -22,14 +22,14 @@ pub struct Acl {
     pub drop: Vec<Prefix>,
 }
 
-impl Default for Acl {
+impl Default for AclSettings {
     fn default() -> Self {
         // A resolver that answers all clients amplifies attacks, so the operator has to list the clients.
         Self { default: Access::Refuse, allow: Vec::new(), refuse: Vec::new(), drop: Vec::new() }
     }
 }
 
-impl Acl {
+impl AclSettings {
     /// The list by which every client may ask.
     pub fn open() -> Self {
         Self { default: Access::Allow, ..Self::default() }
@@ -74,7 +74,7 @@ pub struct View {
 /// `[clients]`: prefixes of clients with a view each, which change while queries are answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Clients {
+pub struct ClientSettings {
     /// Prefixes in the table at most; 0: there is no table.
     pub max_entries: u32,
     /// A file of lines `PREFIX VIEW`, read at start and by a reload; absent: none.
@@ -86,7 +86,7 @@ pub struct Clients {
 /// `[ratelimit]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct RateLimit {
+pub struct RateLimitSettings {
     /// Queries per second and client prefix; 0 turns the limit off.
     pub queries_per_second: u32,
     /// Queries a client prefix may send at once after a pause.
@@ -119,7 +119,7 @@ pub struct RateLimit {
     pub error_replies_per_second: u32,
 }
 
-impl Default for RateLimit {
+impl Default for RateLimitSettings {
     fn default() -> Self {
         Self {
             queries_per_second: 0,
@@ -144,7 +144,7 @@ impl Default for RateLimit {
 /// `[block]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Block {
+pub struct BlockSettings {
     /// Names answered with NXDOMAIN, each with everything below it.
     pub names: Vec<String>,
     /// Names that neither `names` nor a list blocks, each with everything below it.
@@ -154,7 +154,7 @@ pub struct Block {
 /// `[policy]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Policy {
+pub struct PolicySettings {
     /// Answer special-use names (RFC 6761) and private reverse zones (RFC 6303) here.
     pub special_use: bool,
     /// A PTR record for every local address record.
@@ -163,7 +163,7 @@ pub struct Policy {
     pub doh_canary: Vec<String>,
 }
 
-impl Default for Policy {
+impl Default for PolicySettings {
     fn default() -> Self {
         Self { special_use: true, auto_ptr: false, doh_canary: Vec::new() }
     }

@@ -11,12 +11,12 @@ use crate::vlan::Vlan;
 /// `[eal]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Eal {
+pub struct EalSettings {
     /// Passed to `rte_eal_init` as they are; what the ports need (`-a` for PCI devices) is added.
     pub args: Vec<String>,
 }
 
-impl Eal {
+impl EalSettings {
     /// The value of an option, behind it or in the next argument, with the place of the option.
     pub fn option(&self, name: &str) -> Option<(usize, &str)> {
         self.options(name).next()
@@ -41,7 +41,7 @@ impl Eal {
     }
 }
 
-impl Default for Eal {
+impl Default for EalSettings {
     fn default() -> Self {
         Self { args: vec!["--no-pci".into()] }
     }
@@ -50,7 +50,7 @@ impl Default for Eal {
 /// `[[port]]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Port {
+pub struct PortSettings {
     /// A short name of your choice, used in placements, counters and logs.
     pub name: String,
     /// A PCI address (`0000:01:00.0`), a vdev string (`net_tap0,iface=pm0`) or `replay`.
@@ -94,7 +94,7 @@ pub struct Port {
     pub link_wait_ms: u64,
 }
 
-impl Port {
+impl PortSettings {
     /// A port without addresses, with the default of everything else.
     pub fn new(name: &str, device: &str) -> Self {
         Self {

@@ -7,13 +7,13 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use crate::cookies::{CookieSecret, read_secret};
-use crate::problem::Problem;
+use crate::problem::BrokenRule;
 use crate::size::ByteSize;
 
 /// `[query_log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct QueryLog {
+pub struct QueryLogSettings {
     /// The dnstap reader that pmdns connects to.
     pub dnstap: Option<DnstapReader>,
     /// The identity that the reader is told; absent: the name of the host.
@@ -42,7 +42,7 @@ pub struct QueryLog {
     pub ring: u32,
 }
 
-impl Default for QueryLog {
+impl Default for QueryLogSettings {
     fn default() -> Self {
         Self {
             dnstap: None,
@@ -62,7 +62,7 @@ impl Default for QueryLog {
     }
 }
 
-impl QueryLog {
+impl QueryLogSettings {
     /// Whether queries are logged.
     pub fn is_on(&self) -> bool {
         self.dnstap.is_some() || self.json.is_some() || self.sqlite.is_some()
@@ -73,12 +73,12 @@ impl QueryLog {
     /// # Errors
     ///
     /// What is wrong with its file.
-    pub fn client_secret(&self) -> Result<Option<CookieSecret>, Problem> {
+    pub fn client_secret(&self) -> Result<Option<CookieSecret>, BrokenRule> {
         let Some(path) = &self.client_secret_file else { return Ok(None) };
         let text = read_secret(path)?;
         let secret = CookieSecret::try_from(text.trim().to_owned());
         secret.map(Some).map_err(|_| {
-            Problem::secret_file(path, "it has 32 hexadecimal digits: `openssl rand -hex 16`")
+            BrokenRule::secret_file(path, "it has 32 hexadecimal digits: `openssl rand -hex 16`")
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::upstream::{Host, UpstreamAddress};
 /// `[slowpath]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SlowPath {
+pub struct SlowPathSettings {
     /// Threads that resolve misses; each owns a share of the keys. Absent: one. Cores that resolve replace them.
     pub threads: Option<usize>,
     /// CPUs those threads may run on; empty: every CPU no data core uses, or all if none is left.
@@ -34,7 +34,7 @@ pub struct SlowPath {
     pub bootstrap: Vec<SocketAddr>,
 }
 
-impl Default for SlowPath {
+impl Default for SlowPathSettings {
     fn default() -> Self {
         Self {
             threads: None,
@@ -172,7 +172,7 @@ pub struct Forward {
 /// `[health]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Health {
+pub struct HealthSettings {
     /// Failures in a row after which an upstream rests.
     pub failures: u32,
     /// Replies in a row after which it is well again.
@@ -185,7 +185,7 @@ pub struct Health {
     pub silence_ms: u64,
 }
 
-impl Default for Health {
+impl Default for HealthSettings {
     fn default() -> Self {
         Self { failures: 3, successes: 2, interval_ms: 30_000, timeout_ms: 2000, silence_ms: 0 }
     }

@@ -11,7 +11,7 @@ use crate::prefix::Prefix;
 /// `[[dns64]]`: AAAA records are made of A records (RFC 6147).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dns64 {
+pub struct Dns64Settings {
     /// The prefix under which a NAT64 reaches IPv4 addresses (RFC 6052).
     pub prefix: Prefix,
     /// AAAA records with addresses in these prefixes are ignored.

@@ -6,7 +6,7 @@ use slab::Slab;
 
 /// Values, each in at most one [`List`].
 #[derive(Debug)]
-pub struct Lists<T> {
+pub struct LinkedLists<T> {
     nodes: Slab<Node<T>>,
 }
 
@@ -36,13 +36,13 @@ impl List {
     }
 }
 
-impl<T> Default for Lists<T> {
+impl<T> Default for LinkedLists<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> Lists<T> {
+impl<T> LinkedLists<T> {
     /// No values yet.
     pub fn new() -> Self {
         Self { nodes: Slab::new() }
@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_list_is_a_queue_that_can_be_left(moves in proptest::collection::vec((any::<bool>(), 0..20usize), 0..100)) {
-            let (mut lists, mut list) = (Lists::new(), List::default());
+            let (mut lists, mut list) = (LinkedLists::new(), List::default());
             let mut model = VecDeque::new();
             for (number, (joins, at)) in moves.into_iter().enumerate() {
                 if joins {

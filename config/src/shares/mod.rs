@@ -15,8 +15,8 @@ use std::hash::{BuildHasher, Hash, RandomState};
 pub mod lists;
 mod table;
 
-use lists::{List, Lists};
-pub use table::{Entry, ShareTable, Ticket};
+use lists::{LinkedLists, List};
+pub use table::{Entered, ShareTable, Ticket};
 
 /// One resource of `capacity` pieces.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub struct Shares<K, S = RandomState> {
     /// What all holders hold.
     held: usize,
     /// The pieces that are held, each with its holder and its name.
-    pieces: Lists<Piece>,
-    holders: Lists<Holder<K>>,
+    pieces: LinkedLists<Piece>,
+    holders: LinkedLists<Holder<K>>,
     by_key: HashMap<K, u32, S>,
     /// Lists of holders, indexed by how much they hold. It grows with the heaviest holder.
     by_weight: Vec<List>,
@@ -69,8 +69,8 @@ impl<K: Copy + Eq + Hash, S: BuildHasher + Default> Shares<K, S> {
         Self {
             capacity,
             held: 0,
-            pieces: Lists::new(),
-            holders: Lists::new(),
+            pieces: LinkedLists::new(),
+            holders: LinkedLists::new(),
             by_key: HashMap::default(),
             by_weight: vec![List::default()],
             top: 0,

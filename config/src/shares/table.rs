@@ -27,7 +27,7 @@ pub struct Ticket {
 /// What came of a value that was to enter.
 #[derive(Debug)]
 #[must_use = "who is displaced is to be told"]
-pub struct Entry<T> {
+pub struct Entered<T> {
     /// Its ticket, or itself, if nobody holds more than its prefix.
     pub result: Result<Ticket, T>,
     /// What lost its place to it.
@@ -52,18 +52,18 @@ impl<K: Copy + Eq + Hash, T, S: BuildHasher + Default> ShareTable<K, T, S> {
     }
 
     /// Lets a value enter, which holds one part of the resource.
-    pub fn enter(&mut self, key: K, value: T) -> Entry<T> {
+    pub fn enter(&mut self, key: K, value: T) -> Entered<T> {
         self.enter_weight(key, value, 1)
     }
 
     /// Lets a value enter that holds `weight` parts. If there is no room, values of the heaviest prefix leave, as long
     /// as that holds more than the prefix of `key`.
-    pub fn enter_weight(&mut self, key: K, value: T, weight: u32) -> Entry<T> {
+    pub fn enter_weight(&mut self, key: K, value: T, weight: u32) -> Entered<T> {
         let mut displaced = Vec::new();
         while self.shares.held() + weight.max(1) as usize > self.shares.capacity() {
             let heaviest = self.shares.heavier_than(key);
             let Some(lost) = heaviest.and_then(|heaviest| self.take(heaviest.oldest)) else {
-                return Entry { result: Err(value), displaced };
+                return Entered { result: Err(value), displaced };
             };
             displaced.push(lost);
         }
@@ -74,7 +74,7 @@ impl<K: Copy + Eq + Hash, T, S: BuildHasher + Default> ShareTable<K, T, S> {
         let hold = self.shares.hold_weight(key, place, weight);
         let entry = &mut self.places[place as usize];
         entry.taken = Some((hold, value));
-        Entry { result: Ok(Ticket { place, serial: entry.serial }), displaced }
+        Entered { result: Ok(Ticket { place, serial: entry.serial }), displaced }
     }
 
     /// Takes a value out. `None`: it has left before.

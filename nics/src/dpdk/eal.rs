@@ -79,7 +79,10 @@ impl Eal {
 
 /// The EAL arguments for these ports: the operator's own, and an `-a` for each PCI device, so that the
 /// EAL takes only our devices. Without a PCI port it looks at no PCI device.
-pub fn arguments(settings: &pmdns_config::Eal, ports: &[pmdns_config::Port]) -> Vec<String> {
+pub fn arguments(
+    settings: &pmdns_config::EalSettings,
+    ports: &[pmdns_config::PortSettings],
+) -> Vec<String> {
     let devices = ports.iter().map(|port| port.device.as_str());
     let devices: Vec<&str> = devices.filter(|device| PciAddress::of(device).is_some()).collect();
     let mut arguments = settings.args.clone();
@@ -274,12 +277,12 @@ mod tests {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn settings(args: &str) -> pmdns_config::Eal {
-        pmdns_config::Eal { args: words(args) }
+    fn settings(args: &str) -> pmdns_config::EalSettings {
+        pmdns_config::EalSettings { args: words(args) }
     }
 
-    fn port(device: &str) -> pmdns_config::Port {
-        pmdns_config::Port::new("wan", device)
+    fn port(device: &str) -> pmdns_config::PortSettings {
+        pmdns_config::PortSettings::new("wan", device)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use dpdk_sys::rte_ether_addr;
 
-use pmdns_config::Port;
+use pmdns_config::PortSettings;
 use pmdns_config::narrow::to_u32;
 
 use super::error_text;
@@ -18,7 +18,7 @@ pub(super) struct Heard {
 }
 
 /// Has the port `id`, which runs, hear its multicast groups, and every MAC address if that is asked for.
-pub(super) fn choose(id: u16, port: &Port, driver: &str) -> Heard {
+pub(super) fn choose(id: u16, port: &PortSettings, driver: &str) -> Heard {
     let groups: Vec<[u8; 6]> = groups::of(port).into_iter().map(groups::mac).collect();
     // The kernel behind a TAP may join any group.
     let filtered = port.tap.is_none().then(|| set_groups(id, &groups));

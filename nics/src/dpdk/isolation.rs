@@ -12,7 +12,7 @@ use dpdk_sys::{
 };
 
 use pmdns_config::limits::MAX_WORKERS;
-use pmdns_config::{PciAddress, Port, Vlan};
+use pmdns_config::{PciAddress, PortSettings, Vlan};
 
 use super::{error_text, rss};
 use crate::{PortPlan, Rss};
@@ -25,7 +25,7 @@ const REASON: usize = 128;
 const _: () = assert!(MAX_WORKERS == SHIM_FLOW_QUEUES as usize);
 
 /// Whether the port is to be isolated. AF_XDP has a program of its own for that.
-pub(super) fn is_asked_for(port: &Port) -> bool {
+pub(super) fn is_asked_for(port: &PortSettings) -> bool {
     port.share_with_kernel && PciAddress::of(&port.device).is_some()
 }
 
@@ -38,7 +38,7 @@ struct Rule {
 }
 
 /// The rules of a port: one for each address in each VLAN.
-fn rules(port: &Port) -> Vec<Rule> {
+fn rules(port: &PortSettings) -> Vec<Rule> {
     let udp_port = port.dns_port;
     let of_vlan = |vlan: &Vlan| {
         let vlan = *vlan;
@@ -101,7 +101,7 @@ pub(super) struct Taken {
 /// Gives the port `id`, which runs, its rules. An error: it takes none of them.
 pub(super) fn add_rules(
     id: u16,
-    port: &Port,
+    port: &PortSettings,
     plan: &PortPlan,
     info: &rte_eth_dev_info,
 ) -> Result<Taken, c_int> {
@@ -153,8 +153,8 @@ fn add(id: u16, flow: &shim_flow) -> Result<(), (c_int, String)> {
 mod tests {
     use super::*;
 
-    fn port() -> Port {
-        let mut port = Port::new("edge", "0000:01:00.0");
+    fn port() -> PortSettings {
+        let mut port = PortSettings::new("edge", "0000:01:00.0");
         port.addresses =
             ["192.0.2.53/24", "2001:db8::53/64"].map(|text| text.parse().unwrap()).into();
         port
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn each_address_in_each_vlan_has_a_rule() {
         let vlans = vec![Vlan::Untagged, Vlan::Tagged(7), Vlan::Double(7, 8)];
-        let rules = rules(&Port { vlans, dns_port: 5353, ..port() });
+        let rules = rules(&PortSettings { vlans, dns_port: 5353, ..port() });
         let named: Vec<String> = rules.iter().map(Rule::to_string).collect();
         assert_eq!(named.len(), 6);
         assert_eq!(named[0], "UDP to 192.0.2.53 port 5353, VLAN untagged");

@@ -91,7 +91,7 @@ pub enum PortError {
 #[derive(Debug)]
 pub struct ClosedPort {
     pub(super) device: Device,
-    pub(super) settings: pmdns_config::Port,
+    pub(super) settings: pmdns_config::PortSettings,
     pub(super) number: u8,
     pub(super) facts: PortFacts,
     pub(super) messages: Vec<String>,
@@ -102,7 +102,11 @@ pub struct ClosedPort {
 impl Eal {
     /// Finds the port's device, plugging it in if DPDK does not have it yet, and asks what it can do.
     /// Frames it receives will say they come from `port`.
-    pub fn open(&self, settings: &pmdns_config::Port, port: u8) -> Result<ClosedPort, PortError> {
+    pub fn open(
+        &self,
+        settings: &pmdns_config::PortSettings,
+        port: u8,
+    ) -> Result<ClosedPort, PortError> {
         let interface = Interface::of(settings).map_err(|error| PortError::Refused {
             port: settings.name.clone(),
             step: "prepare the interface for an XDP program",
@@ -194,7 +198,7 @@ impl Drop for Device {
 /// The port number of a device with some more options, and what was logged in finding it. `before` was logged when the
 /// environment started, which tries PCI devices first.
 fn find_or_plug(
-    settings: &pmdns_config::Port,
+    settings: &pmdns_config::PortSettings,
     options: &str,
     before: &[String],
 ) -> Result<(u16, Vec<String>), PortError> {
@@ -296,7 +300,7 @@ fn mtu(of_device: u16, of_interface: Option<u16>) -> u16 {
     most.into_iter().chain(of_interface).fold(MTU, u16::min)
 }
 
-fn facts(device: &Device, settings: &pmdns_config::Port) -> Result<PortFacts, PortError> {
+fn facts(device: &Device, settings: &pmdns_config::PortSettings) -> Result<PortFacts, PortError> {
     let name = &settings.name;
     let refused = |step, code| PortError::Refused {
         port: name.clone(),

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::thread::sleep;
 use std::time::Duration;
 
-use pmdns_config::Port;
+use pmdns_config::PortSettings;
 
 use super::{DpdkNic, Eal, Mempool, PortError};
 use crate::{
@@ -62,15 +62,15 @@ impl Eal {
 }
 
 /// The port behind the interface `name`. The kernel gets and gives whole checksums, as by a TAP without vhost-net.
-fn settings(name: &str) -> Port {
+fn settings(name: &str) -> PortSettings {
     let options = format!("path={VHOST_NET},iface={name},queues=1,queue_size={KERNEL_DESCRIPTORS}");
-    Port {
+    PortSettings {
         tap: Some(name.to_owned()),
         rx_descriptors: KERNEL_DESCRIPTORS,
         tx_descriptors: KERNEL_DESCRIPTORS,
         checksum_offload: false,
         link_wait_ms: 0,
-        ..Port::new(name, &format!("net_virtio_user_{name},{options}"))
+        ..PortSettings::new(name, &format!("net_virtio_user_{name},{options}"))
     }
 }
 

@@ -107,7 +107,7 @@ struct Entry {
 
 /// A captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'c> {
+pub struct CapturedFrame<'c> {
     /// When it was captured, in nanoseconds since 1970.
     pub time_ns: u64,
     /// The captured bytes.
@@ -130,7 +130,7 @@ impl Capture {
     }
 
     /// The frames, in the order of the file.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = Record<'_>> {
+    pub fn records(&self) -> impl ExactSizeIterator<Item = CapturedFrame<'_>> {
         (0..self.records.len()).map(|index| self.record(index))
     }
 
@@ -139,9 +139,13 @@ impl Capture {
         self.left_out
     }
 
-    fn record(&self, index: usize) -> Record<'_> {
+    fn record(&self, index: usize) -> CapturedFrame<'_> {
         let Entry { time_ns, place, original_len } = &self.records[index];
-        Record { time_ns: *time_ns, bytes: &self.bytes[place.clone()], original_len: *original_len }
+        CapturedFrame {
+            time_ns: *time_ns,
+            bytes: &self.bytes[place.clone()],
+            original_len: *original_len,
+        }
     }
 
     fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, PcapError> {
@@ -209,11 +213,11 @@ fn big_endian(bytes: &[u8]) -> u32 {
 
 /// Writes a capture.
 #[derive(Debug)]
-pub struct Writer<W: Write> {
+pub struct PcapWriter<W: Write> {
     output: W,
 }
 
-impl Writer<BufWriter<File>> {
+impl PcapWriter<BufWriter<File>> {
     /// Begins a file, replacing what was there.
     pub fn create(path: &Path) -> Result<Self, PcapError> {
         let failed = |source| PcapError::Io { verb: "write", path: path.to_owned(), source };
@@ -222,7 +226,7 @@ impl Writer<BufWriter<File>> {
     }
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PcapWriter<W> {
     /// Begins a capture.
     pub fn new(mut output: W) -> io::Result<Self> {
         let version: u32 = 2 | 4 << 16;
@@ -258,7 +262,7 @@ mod tests {
     }
 
     fn written(frames: &[&[u8]]) -> Vec<u8> {
-        let mut writer = Writer::new(Vec::new()).unwrap();
+        let mut writer = PcapWriter::new(Vec::new()).unwrap();
         for (index, frame) in frames.iter().enumerate() {
             writer.write(1_500_000 + index as u64, frame).unwrap();
         }
@@ -279,18 +283,24 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let capture = parse(written(&[b"one", b"", b"three"])).unwrap();
-        let records: Vec<Record<'_>> = capture.records().collect();
+        let records: Vec<CapturedFrame<'_>> = capture.records().collect();
         assert_eq!(records.len(), 3);
         assert_eq!(records[2].bytes, b"three");
         assert_eq!(records[2].time_ns, 1_500_002_000);
-        assert_eq!(records[1], Record { time_ns: 1_500_001_000, bytes: b"", original_len: 0 });
+        assert_eq!(
+            records[1],
+            CapturedFrame { time_ns: 1_500_001_000, bytes: b"", original_len: 0 }
+        );
     }
 
     #[test]
     fn the_other_byte_order_and_nanoseconds_are_read() {
         let capture = parse(big_endian_nanoseconds(b"frame")).unwrap();
         let record = capture.records().next().unwrap();
-        assert_eq!(record, Record { time_ns: 7_000_000_123, bytes: b"frame", original_len: 9 });
+        assert_eq!(
+            record,
+            CapturedFrame { time_ns: 7_000_000_123, bytes: b"frame", original_len: 9 }
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use pmdns_config::Port;
+use pmdns_config::PortSettings;
 
 use crate::groups;
 
@@ -47,7 +47,7 @@ pub(crate) struct Interface {
 
 impl Interface {
     /// The interface of `port`, without a program of ours; `None`: the port is not over AF_XDP.
-    pub(crate) fn of(port: &Port) -> io::Result<Option<Self>> {
+    pub(crate) fn of(port: &PortSettings) -> io::Result<Option<Self>> {
         let Some(name) = interface(&port.device) else { return Ok(None) };
         match leftover::remove(name) {
             Err(error) if port.share_with_kernel => return Err(error),
@@ -65,7 +65,7 @@ impl Interface {
     }
 
     /// Has the kernel join the groups of `port`: the driver has no list of groups. It lasts as long as what this gives.
-    pub(crate) fn join_groups(&self, port: &Port) -> io::Result<Vec<OwnedFd>> {
+    pub(crate) fn join_groups(&self, port: &PortSettings) -> io::Result<Vec<OwnedFd>> {
         groups::join(&self.name, &groups::of(port))
     }
 
@@ -87,14 +87,14 @@ fn interface(device: &str) -> Option<&str> {
     words.find_map(|option| option.strip_prefix("iface="))
 }
 
-fn program(port: &Port) -> io::Result<File> {
+fn program(port: &PortSettings) -> io::Result<File> {
     let mut file = File::from(memfd_create("pmdns-filter", MemfdFlags::CLOEXEC)?);
     file.write_all(&object(port))?;
     Ok(file)
 }
 
 /// The object with the settings of `port` in it.
-fn object(port: &Port) -> Vec<u8> {
+fn object(port: &PortSettings) -> Vec<u8> {
     let mut object = OBJECT.to_vec();
     let settings = settings::bytes(port);
     let place = place_of_settings(&object);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use pmdns_config::Port;
+use pmdns_config::PortSettings;
 use pmdns_config::narrow::to_u32;
 
 use super::bpf::{Attributes, bpf, descriptor};
@@ -40,7 +40,7 @@ pub(super) struct Program {
 
 impl Program {
     /// `None`: the kernel does not let us.
-    pub(super) fn load(port: &Port) -> Option<Self> {
+    pub(super) fn load(port: &PortSettings) -> Option<Self> {
         let object = super::object(port);
         let elf = Elf::read(&object);
         let settings = map(ARRAY, elf.section(".rodata").len(), READ_ONLY)?;

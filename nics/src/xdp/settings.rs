@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use pmdns_config::limits::{MAX_ADDRESSES, MAX_PORT_QUERY_SOURCES, MAX_VLANS};
 use pmdns_config::narrow::{to_u32, to_usize};
-use pmdns_config::{Port, Vlan};
+use pmdns_config::{PortSettings, Vlan};
 
 /// The name that the settings begin with.
 pub(super) const NAME: [u8; 16] = *b"pmdns settings\0\0";
@@ -23,7 +23,7 @@ const _: () = assert!(MAX_VLANS == VLANS && 3 * (MAX_ADDRESSES + MAX_PORT_QUERY_
 type Words = (u64, u64);
 
 /// The settings for `port`.
-pub(super) fn bytes(port: &Port) -> Vec<u8> {
+pub(super) fn bytes(port: &PortSettings) -> Vec<u8> {
     let table = Table::of(port);
     let mut bytes = NAME.to_vec();
     // It is compared with the number in a frame, which is in the order of the network.
@@ -50,7 +50,7 @@ struct Table {
 
 impl Table {
     /// With a seed that leaves no address further than `PROBES` from its slot.
-    fn of(port: &Port) -> Self {
+    fn of(port: &PortSettings) -> Self {
         let services = port.addresses.iter().map(|ours| (words(ours.address), SERVICE));
         let sources = port.query_sources.iter().map(|ours| (words(*ours), QUERY_SOURCE));
         let all: Vec<(Words, u8)> = services.chain(sources).collect();
@@ -103,12 +103,12 @@ mod tests {
 
     #[test]
     fn the_settings_are_as_long_as_the_programs() {
-        assert_eq!(bytes(&Port::new("p", "net_af_xdp0")).len(), SIZE);
+        assert_eq!(bytes(&PortSettings::new("p", "net_af_xdp0")).len(), SIZE);
     }
 
     #[test]
     fn as_many_addresses_as_a_port_may_have_find_a_place() {
-        let mut port = Port::new("p", "net_af_xdp0");
+        let mut port = PortSettings::new("p", "net_af_xdp0");
         let address = |number: usize| format!("2001:db8::{number:x}/64").parse().unwrap();
         port.addresses = (1..=MAX_ADDRESSES).map(address).collect();
         port.query_sources = (0..MAX_PORT_QUERY_SOURCES)

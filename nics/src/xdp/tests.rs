@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use pmdns_config::{Port, Vlan};
+use pmdns_config::{PortSettings, Vlan};
 
 use super::run::Verdict::{Kernel, Ours};
 use super::run::{Program, Verdict};
@@ -19,8 +19,8 @@ const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-fn port() -> Port {
-    let mut port = Port::new("edge", "net_af_xdp0,iface=eth0");
+fn port() -> PortSettings {
+    let mut port = PortSettings::new("edge", "net_af_xdp0,iface=eth0");
     port.addresses = ["192.0.2.53/24", "2001:db8::53/64"].map(|text| text.parse().unwrap()).into();
     port.query_sources = vec![SOURCE.into(), SOURCE_6.into()];
     port
@@ -170,7 +170,9 @@ fn only_the_ports_vlans_are_ours() {
         ],
     );
     let vlans = vec![Vlan::Tagged(7), Vlan::Double(7, 8), Vlan::Tagged(4094)];
-    let Some(program) = Program::load(&Port { vlans, dns_port: 5353, ..port() }) else { return };
+    let Some(program) = Program::load(&PortSettings { vlans, dns_port: 5353, ..port() }) else {
+        return;
+    };
     let other_port =
         |tags: &[(u16, u16)]| ethernet(tags, 0x0800, &ipv4(SERVICE, 5, 0, UDP, &udp(5353)));
     check(

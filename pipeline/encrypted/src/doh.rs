@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use pmdns_config::Host;
 use pmdns_stages::wire::dns::rtype;
 use pmdns_stages::wire::put32;
-use pmdns_stages::wire::record::{Record, Records};
+use pmdns_stages::wire::record::{Records, WireRecord};
 use pmdns_streams::is_dns_message;
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -106,7 +106,7 @@ fn grow_older(message: &mut [u8], age: u32) {
     if age == 0 {
         return;
     }
-    let records: Vec<Record> =
+    let records: Vec<WireRecord> =
         Records::new(message).into_iter().flatten().map_while(Result::ok).collect();
     for record in records.iter().filter(|record| record.rtype != rtype::OPT) {
         // RFC 2181 section 8: with the highest bit set, a TTL is zero.

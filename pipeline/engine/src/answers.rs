@@ -13,7 +13,7 @@ use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Answer, Packet};
 
-use crate::asked::Asked;
+use crate::asked::ClientTransport;
 
 /// Names of the rcodes that are counted apart, by number, and of three more classes.
 pub(crate) const RCODES: [&str; 9] = [
@@ -65,7 +65,7 @@ const CLASS_OF: [u8; 256] = {
 /// Views, and none.
 const VIEWS: usize = MAX_VIEWS + 1;
 const KINDS: usize = RCODES.len() * QTYPES;
-const CLIENTS: usize = VIEWS * Asked::ALL.len();
+const CLIENTS: usize = VIEWS * ClientTransport::ALL.len();
 const LISTS: usize = ListNumber::COUNT;
 const COUNT: usize = KINDS + CLIENTS + LISTS;
 
@@ -123,7 +123,7 @@ impl Answers {
         let class = CLASS_OF.get(usize::from(layout.qtype)).copied();
         let class = class.map_or(TYPES.len(), |class| usize::from(class) % QTYPES);
         self.kinds[rcode * QTYPES + class] += 1;
-        let asked = Asked::index_of(layout, frame);
+        let asked = ClientTransport::index_of(layout, frame);
         self.clients[asked * VIEWS + usize::from(layout.who.view()) % VIEWS] += 1;
     }
 
@@ -148,8 +148,8 @@ impl Answers {
 
     /// Answers by transport.
     pub fn transports(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Asked::ALL
-            .map(Asked::name)
+        ClientTransport::ALL
+            .map(ClientTransport::name)
             .into_iter()
             .zip(self.clients.chunks(VIEWS).map(|row| row.iter().sum()))
     }

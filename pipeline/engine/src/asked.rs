@@ -5,7 +5,7 @@ use pmdns_stages::wire::layout::Layout;
 
 /// How a client asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ClientTransport {
     /// A datagram.
     Udp,
     /// RFC 7766.
@@ -18,7 +18,7 @@ pub enum Asked {
     Quic,
 }
 
-impl Asked {
+impl ClientTransport {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 

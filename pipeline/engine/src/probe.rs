@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_nics::{Burst, Frame, FramePool, TxQueue};
-use pmdns_stages::datagram::{self, Ends};
+use pmdns_stages::datagram::{self, Endpoints};
 use pmdns_stages::ports::{PROBED_V4, PROBED_V6, Port};
 use pmdns_stages::wire::dns::{CLASS_IN, rtype};
 
@@ -91,7 +91,7 @@ impl Prober {
             let Some(mut frame) = self.pool.take() else { return };
             let from = SocketAddr::new(client, FIRST_UDP_PORT + to_u16(*worker));
             let to = SocketAddr::new(ours, DNS_PORT);
-            let ends = Ends { next_hop: self.port.mac, from, to };
+            let ends = Endpoints { next_hop: self.port.mac, from, to };
             if datagram::write(&mut frame, &self.port, ends, &message).is_ok() {
                 frame.set_port(self.number);
                 // A full ring: the core is stuck, and its probes wait there already.

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use pmdns_config::{Config, Problem};
+use pmdns_config::{BrokenRule, Config};
 use pmdns_stages::acl::{Acl, Dropped};
 use pmdns_stages::cache::Head;
 use pmdns_stages::cookie::{Calendar, Cookies};
@@ -129,7 +129,7 @@ pub enum BuildError {
     Upstreams(#[from] UpstreamsError),
     /// The file with cookie secrets cannot be used.
     #[error("cookies.secret_file {0}")]
-    Cookies(Problem),
+    Cookies(BrokenRule),
 }
 
 /// Rules for every thread.
@@ -294,7 +294,10 @@ pub struct CookieMaker {
 
 impl CookieMaker {
     /// The check that these settings ask for.
-    pub fn make(&self, settings: &pmdns_config::Cookies) -> Result<Option<Cookies>, Problem> {
+    pub fn make(
+        &self,
+        settings: &pmdns_config::CookieSettings,
+    ) -> Result<Option<Cookies>, BrokenRule> {
         if !settings.enabled {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use pmdns_stages::client_table::ClientTableWriter;
 use pmdns_stages::cookie::Cookies;
 use pmdns_stages::policy::{Ruleset, RulesetError};
 use pmdns_stages::ports::Port;
-use pmdns_stages::testing::{Query, Record, entry_of, frame_from};
+use pmdns_stages::testing::{QueryFrame, ReplyRecord, entry_of, frame_from};
 use pmdns_stages::wire::name::Seed;
 
 #[cfg(debug_assertions)]
@@ -234,7 +234,7 @@ impl Rig {
     }
 
     /// Puts an answer to `query` into the cache.
-    pub fn learn(&mut self, query: &Query, records: &[Record]) {
+    pub fn learn(&mut self, query: &QueryFrame, records: &[ReplyRecord]) {
         let cache = &self.slow_path[0].resolver.cache;
         let now = self.gauges.clock.context(self.gauges.clock.now()).seconds;
         self.keep(entry_of(query, records, now, cache.seed()));

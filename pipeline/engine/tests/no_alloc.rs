@@ -11,7 +11,7 @@ use pmdns_engine::observe::{Departure, Observer, Sent};
 use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::worker::Turn;
 use pmdns_nics::Burst;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 
 /// Long enough for the next housekeeping of a worker.
 const UNTIL_HOUSEKEEPING: Duration = Duration::from_millis(15);
@@ -52,7 +52,7 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
         query("miss.example. A").frame_bytes(),
         query("local.example. A").frame_bytes(),
         query("x.blocked.example. A").frame_bytes(),
-        Query { qclass: 3, ..query("a. A") }.frame_bytes(),
+        QueryFrame { qclass: 3, ..query("a. A") }.frame_bytes(),
         malformed,
     ];
     let mut frames = Burst::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use pmdns_config::limits::{MAX_UPSTREAMS, MAX_VIEWS};
-use pmdns_config::{Config, ConfigError, DEFAULT_GROUP, DEFAULT_VIEW, Problem};
+use pmdns_config::{BrokenRule, Config, ConfigError, DEFAULT_GROUP, DEFAULT_VIEW};
 
 use crate::clients::{ByClient, Said};
 use crate::draft::{Draft, Line, Remark, Table, Value};
@@ -251,7 +251,7 @@ fn remove(draft: &mut Draft, lines: &[Line], error: &ConfigError) -> bool {
             .and_then(|line| lines.get(usize::try_from(line).ok()?.checked_sub(1)?).copied());
         let excess = match mistake {
             ConfigError::Unlawful { problem, key, .. } => match **problem {
-                Problem::TooMany { count, max, .. } => Some((key.clone(), count - max)),
+                BrokenRule::TooMany { count, max, .. } => Some((key.clone(), count - max)),
                 _ => None,
             },
             _ => None,

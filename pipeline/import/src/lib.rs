@@ -24,7 +24,7 @@ pub use source::{Disk, Files};
 
 /// The server that a configuration file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ServerKind {
     /// unbound.conf.
     Unbound,
     /// dnsdist.conf, in Lua.
@@ -33,7 +33,7 @@ pub enum Format {
     Named,
 }
 
-impl Format {
+impl ServerKind {
     /// The server's name.
     fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ pub enum ImportError {
 /// An [`ImportError`] if the file cannot be read. Settings that do not fit are no error.
 pub fn import(
     path: &Path,
-    format: Option<Format>,
+    format: Option<ServerKind>,
     files: &dyn Files,
 ) -> Result<Import, ImportError> {
     let mut sources = source::Sources::new(files);
@@ -97,15 +97,15 @@ pub fn import(
         None => recognize(path, &text.text)?,
     };
     let draft = match format {
-        Format::Unbound => unbound::import(&text, &mut sources),
-        Format::Dnsdist => dnsdist::import(&text, &mut sources),
-        Format::Named => named::import(&text, &mut sources),
+        ServerKind::Unbound => unbound::import(&text, &mut sources),
+        ServerKind::Dnsdist => dnsdist::import(&text, &mut sources),
+        ServerKind::Named => named::import(&text, &mut sources),
     };
     finish::finish(draft, &sources, format.name())
 }
 
 /// Whose configuration a text is: by its own words, then by the name of its file.
-fn recognize(path: &Path, text: &str) -> Result<Format, ImportError> {
+fn recognize(path: &Path, text: &str) -> Result<ServerKind, ImportError> {
     let shown = || path.display().to_string();
     let clauses = [
         "server:",
@@ -138,20 +138,20 @@ fn recognize(path: &Path, text: &str) -> Result<Format, ImportError> {
             })
         };
         match () {
-            () if begins(&calls) => return Ok(Format::Dnsdist),
+            () if begins(&calls) => return Ok(ServerKind::Dnsdist),
             () if begins(&yaml) => return Err(ImportError::Yaml(shown())),
-            () if clauses.iter().any(is_clause) => return Ok(Format::Unbound),
+            () if clauses.iter().any(is_clause) => return Ok(ServerKind::Unbound),
             () if begins(&blocks)
                 && (line.contains('{') || line.trim_end().ends_with(['"', ';', 's'])) =>
             {
-                return Ok(Format::Named);
+                return Ok(ServerKind::Named);
             }
             () => {}
         }
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
-    let formats = [Format::Unbound, Format::Dnsdist, Format::Named];
+    let formats = [ServerKind::Unbound, ServerKind::Dnsdist, ServerKind::Named];
     let named = formats.into_iter().find(|format| name.contains(format.name()));
     named.ok_or_else(|| ImportError::Unknown(shown()))
 }

@@ -51,7 +51,7 @@ pub mod validation;
 mod wheel;
 
 pub use answers::outlets::Answered;
-pub use cache_jobs::jobs::{Block, Job, Loaded, NotTaken, TakenIn};
+pub use cache_jobs::jobs::{Block, Job, LoadPart, NotTaken, TakenIn};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };

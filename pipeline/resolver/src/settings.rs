@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use pmdns_config::{Cache, Config, Health};
+use pmdns_config::{CacheSettings, Config, HealthSettings};
 use pmdns_stages::cache::{Lifetimes, Retention};
 
 use crate::roster::Roster;
@@ -14,14 +14,14 @@ pub struct Settings {
     /// The upstreams.
     pub roster: Roster,
     pub(crate) groups: Groups,
-    pub(crate) health: Health,
+    pub(crate) health: HealthSettings,
     /// How long a client waits. It is that of the start.
     pub(crate) deadline: Duration,
     pub(crate) queries_per_port: usize,
     pub(crate) lifetimes: Lifetimes,
     pub(crate) retention: Retention,
     /// How expired answers are served, and what an NXDOMAIN denies.
-    pub(crate) cache: Cache,
+    pub(crate) cache: CacheSettings,
 }
 
 impl Settings {

@@ -21,7 +21,7 @@ impl Lab {
             std::env::temp_dir().join(format!("pmdns-clients-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
-        let clients = pmdns_config::Clients {
+        let clients = pmdns_config::ClientSettings {
             max_entries,
             file: Some(folder.join("file")),
             journal: Some(folder.join("journal")),

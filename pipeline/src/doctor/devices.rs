@@ -60,7 +60,7 @@ pub(super) fn vfio(facts: &Facts<'_>) -> Vec<Finding> {
 /// Whether each port's device is there, and left to pmdns.
 pub(super) fn bound(facts: &Facts<'_>) -> Vec<Finding> {
     let ports = facts.config.map_or(&[][..], |config| &config.ports).iter();
-    let finding = |port: &pmdns_config::Port| {
+    let finding = |port: &pmdns_config::PortSettings| {
         let Some(doubt) = device::doubt(&facts.machine.root, &port.device) else {
             return Finding::ok("device", format!("port {}: {}", port.name, port.device));
         };

@@ -89,7 +89,7 @@ pub(super) fn dpdk(facts: &Facts<'_>) -> Vec<Finding> {
 pub(super) fn of_ports(facts: &Facts<'_>) -> Vec<Finding> {
     let Some(dpdk) = &facts.dpdk else { return Vec::new() };
     let ports = facts.config.map_or(&[][..], |config| &config.ports).iter();
-    let finding = |port: &pmdns_config::Port| match of_device(facts, &port.device) {
+    let finding = |port: &pmdns_config::PortSettings| match of_device(facts, &port.device) {
         Some(driver) => Finding::ok("driver", format!("port {}: {}", port.name, driver.name)),
         None => Finding::fail(
             "driver",
@@ -107,20 +107,21 @@ pub(super) fn of_ports(facts: &Facts<'_>) -> Vec<Finding> {
 
 pub(super) fn firmware(facts: &Facts<'_>) -> Vec<Finding> {
     let ports = facts.config.map_or(&[][..], |config| &config.ports).iter();
-    let needs = |port: &&pmdns_config::Port| {
+    let needs = |port: &&pmdns_config::PortSettings| {
         of_device(facts, &port.device).is_some_and(|driver| driver.name == "net_ice")
     };
-    let finding = |port: &pmdns_config::Port| match DDP.iter().find(|path| facts.tree.has(path)) {
-        Some(path) => Finding::ok("firmware", format!("port {}: /{path}", port.name)),
-        None => Finding::warn(
-            "firmware",
-            format!(
-                "port {}: there is no DDP package /{}: no RSS, no checksums",
-                port.name, DDP[1]
+    let finding =
+        |port: &pmdns_config::PortSettings| match DDP.iter().find(|path| facts.tree.has(path)) {
+            Some(path) => Finding::ok("firmware", format!("port {}: /{path}", port.name)),
+            None => Finding::warn(
+                "firmware",
+                format!(
+                    "port {}: there is no DDP package /{}: no RSS, no checksums",
+                    port.name, DDP[1]
+                ),
+                "`apt-get install firmware-misc-nonfree` (Debian 12) or `linux-firmware` (Ubuntu)",
             ),
-            "`apt-get install firmware-misc-nonfree` (Debian 12) or `linux-firmware` (Ubuntu)",
-        ),
-    };
+        };
     ports.filter(needs).map(finding).collect()
 }
 

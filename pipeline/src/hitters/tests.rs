@@ -85,7 +85,7 @@ fn row(key: &str, count: u64) -> (String, u64) {
 
 /// Which clients count as one.
 fn prefixes() -> ClientPrefixes {
-    ClientPrefixes::new(&pmdns_config::RateLimit::default(), Seed::new([3; 16]))
+    ClientPrefixes::new(&pmdns_config::RateLimitSettings::default(), Seed::new([3; 16]))
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_flood_is_found_and_limited_and_hits_and_other_names_pass() {
     let Counted { counter, config, mut rig } = counted;
     let hitters = HeavyHitters { stop: Arc::default(), thread: None, shared: counter.shared };
     let auto = Config {
-        hitters: pmdns_config::Hitters { auto_limit: 7, ..config.hitters.clone() },
+        hitters: pmdns_config::HitterSettings { auto_limit: 7, ..config.hitters.clone() },
         ..config
     };
     let now = Instant::now();

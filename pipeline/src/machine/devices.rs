@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pmdns_config::{Config, Eal, Pages, PciAddress, Port, device_name};
+use pmdns_config::{Config, EalSettings, Pages, PciAddress, PortSettings, device_name};
 use pmdns_nics::TUN;
 use pmdns_nics::device::{self, Doubt};
 #[cfg(feature = "dpdk")]
@@ -25,7 +25,7 @@ pub(crate) fn huge_bytes(config: Option<&Config>) -> usize {
 }
 
 /// Findings of ports, one each at most.
-fn of_ports(config: &Config, find: impl Fn(String, &Port) -> Option<Lack>) -> Vec<Lack> {
+fn of_ports(config: &Config, find: impl Fn(String, &PortSettings) -> Option<Lack>) -> Vec<Lack> {
     let ports = config.ports.iter().enumerate();
     ports.filter_map(|(index, port)| find(format!("port[{index}].device"), port)).collect()
 }
@@ -72,7 +72,7 @@ pub(super) fn tap_names(machine: &Machine, config: &Config) -> Vec<Lack> {
 }
 
 /// The name of an interface that the kernel has, and that is no TAP.
-fn taken(machine: &Machine, key: String, port: &Port, interface: &str) -> Option<Lack> {
+fn taken(machine: &Machine, key: String, port: &PortSettings, interface: &str) -> Option<Lack> {
     // sysfs may be that of another network namespace.
     let facts = machine.root.join("sys/class/net").join(interface);
     let is_other = device::has_interface(&machine.root, interface)?
@@ -137,7 +137,8 @@ pub(super) fn arguments(machine: &Machine, config: &Config) -> Vec<Lack> {
         return Vec::new();
     }
     let args = &config.eal.args;
-    let refusal = |count: usize| refusal(&Eal { args: args[..count].to_vec() }, &config.ports);
+    let refusal =
+        |count: usize| refusal(&EalSettings { args: args[..count].to_vec() }, &config.ports);
     let lack = |said: String| {
         // An option and its value may be two.
         let first = (0..args.len()).rev().find(|count| refusal(*count).is_none()).unwrap_or(0);
@@ -151,13 +152,13 @@ pub(super) fn arguments(machine: &Machine, config: &Config) -> Vec<Lack> {
 }
 
 #[cfg(feature = "dpdk")]
-fn refusal(eal: &Eal, ports: &[Port]) -> Option<String> {
+fn refusal(eal: &EalSettings, ports: &[PortSettings]) -> Option<String> {
     dpdk::refusal(&dpdk::arguments(eal, ports))
 }
 
 /// Without DPDK there are no arguments of it.
 #[cfg(not(feature = "dpdk"))]
-fn refusal(_: &Eal, _: &[Port]) -> Option<String> {
+fn refusal(_: &EalSettings, _: &[PortSettings]) -> Option<String> {
     None
 }
 
@@ -212,7 +213,7 @@ pub(super) fn interface_for_device(machine: &Machine, config: &Config) -> Vec<La
 
 /// What TAPs are made of: the first port that wants one tells.
 pub(super) fn tun(machine: &Machine, config: &Config) -> Vec<Lack> {
-    let wants = |port: &Port| match () {
+    let wants = |port: &PortSettings| match () {
         () if port.tap.is_some() => Some("tap"),
         () if port.device.starts_with("net_tap") => Some("device"),
         () => None,

@@ -3,7 +3,7 @@
 use std::hash::Hasher as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pmdns_config::{Problem, QueryLog};
+use pmdns_config::{BrokenRule, QueryLogSettings};
 use siphasher::sip::SipHasher24;
 
 /// The bits of addresses that are kept.
@@ -58,7 +58,7 @@ pub(super) enum ClientName {
 
 impl Clients {
     /// By the configuration, with the secret that it names.
-    pub(super) fn new(config: &QueryLog) -> Result<Self, Problem> {
+    pub(super) fn new(config: &QueryLogSettings) -> Result<Self, BrokenRule> {
         let secret = config.client_secret()?;
         Ok(Self {
             mask: Mask::new(config.ipv4_prefix, config.ipv6_prefix),
@@ -97,13 +97,13 @@ impl std::fmt::Display for ClientName {
 mod tests {
     use super::*;
 
-    fn named(config: &QueryLog, address: &str) -> String {
+    fn named(config: &QueryLogSettings, address: &str) -> String {
         Clients::new(config).unwrap().name(address.parse().unwrap()).to_string()
     }
 
     #[test]
     fn an_address_is_logged_whole_by_prefix_or_hashed() {
-        let mut config = QueryLog::default();
+        let mut config = QueryLogSettings::default();
         assert_eq!(named(&config, "192.0.2.77"), "192.0.2.77");
         (config.ipv4_prefix, config.ipv6_prefix) = (24, 48);
         assert_eq!(named(&config, "192.0.2.77"), "192.0.2.0");
@@ -116,7 +116,10 @@ mod tests {
     #[test]
     fn a_hash_depends_on_the_secret_and_on_what_is_to_be_seen() {
         let path = std::env::temp_dir().join(format!("pmdns-log-secret-{}", std::process::id()));
-        let mut config = QueryLog { client_secret_file: Some(path.clone()), ..QueryLog::default() };
+        let mut config = QueryLogSettings {
+            client_secret_file: Some(path.clone()),
+            ..QueryLogSettings::default()
+        };
         std::fs::write(&path, "000102030405060708090a0b0c0d0e0f\n").unwrap();
         let one = named(&config, "192.0.2.77");
         assert!(one.starts_with('#') && one.len() == 17, "{one}");

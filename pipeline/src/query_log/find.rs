@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use pmdns_config::{Config, ConfigError, QueryLog};
+use pmdns_config::{Config, ConfigError, QueryLogSettings};
 use pmdns_control::date::date;
 use pmdns_control::query_log::{LogPage, LogSearch};
 use pmdns_control::{CallReply, Refusal};
@@ -82,7 +82,7 @@ pub struct LogSearches {
 impl LogSearches {
     /// Searches in the database of this configuration.
     pub fn new(config: &Config) -> Self {
-        let QueryLog { sqlite, ipv4_prefix, ipv6_prefix, .. } = &config.query_log;
+        let QueryLogSettings { sqlite, ipv4_prefix, ipv6_prefix, .. } = &config.query_log;
         let prefixes = (*ipv4_prefix, *ipv6_prefix);
         Self { path: sqlite.clone(), prefixes, jobs: Jobs::new(MAX_SEARCHES) }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pmdns_config::QueryLog;
+use pmdns_config::QueryLogSettings;
 use pmdns_config::files::open_to_append;
 
 use super::batch::Batch;
@@ -43,7 +43,7 @@ pub(super) struct JsonLines {
 
 impl JsonLines {
     pub(super) fn open(
-        log: &QueryLog,
+        log: &QueryLogSettings,
         path: &Path,
         words: Words,
         counters: Arc<LogCounters>,

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pmdns_config::{Config, Problem};
+use pmdns_config::{BrokenRule, Config};
 use pmdns_engine::clock::Clock;
 use pmdns_engine::engine::random_seed;
 use pmdns_engine::observe::{ObserverLender, TooManyObservers};
@@ -65,7 +65,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 pub enum QueryLogError {
     /// The secret for clients' addresses.
     #[error("query_log.client_secret_file {0}")]
-    Secret(Problem),
+    Secret(BrokenRule),
     /// A file.
     #[error("query_log.{key}: cannot write {}: {why}", path.display())]
     File {

@@ -10,7 +10,7 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pmdns_config::narrow::{to_u8, to_u16};
-use pmdns_engine::asked::Asked;
+use pmdns_engine::asked::ClientTransport;
 use pmdns_engine::ring::RingSender;
 use pmdns_stages::Tick;
 use pmdns_stages::wire::be16;
@@ -83,7 +83,7 @@ pub(crate) struct Head {
     pub(crate) client_port: u16,
     /// Where the client asked; of a client over a stream it is not known.
     pub(crate) server: Option<(IpAddr, u16)>,
-    pub(crate) asked: Asked,
+    pub(crate) asked: ClientTransport,
     pub(crate) view: u8,
     pub(crate) source: Source,
     /// The upstream that answered, by its place in the configuration.
@@ -147,7 +147,7 @@ fn write_head(
     cell[..8].copy_from_slice(&facts.received.to_le_bytes());
     cell[8..16].copy_from_slice(&facts.left.to_le_bytes());
     let is_ipv6 = layout.flags.has(Flags::IPV6);
-    let asked = to_u8(Asked::index_of(layout, frame));
+    let asked = to_u8(ClientTransport::index_of(layout, frame));
     if layout.is_stream() {
         let client = layout.client(frame);
         cell[16..16 + client.len()].copy_from_slice(client);
@@ -214,14 +214,15 @@ fn read(head: &[u8; CELL]) -> Head {
         }
     };
     let port = |at| be16(head, at).unwrap_or(0);
-    let asked = Asked::ALL.get(usize::from(head[58])).copied().unwrap_or(Asked::Tcp);
+    let asked =
+        ClientTransport::ALL.get(usize::from(head[58])).copied().unwrap_or(ClientTransport::Tcp);
     let upstream = u16::from_le_bytes(part(head, 54));
     Head {
         received: u64::from_le_bytes(part(head, 0)),
         left: u64::from_le_bytes(part(head, 8)),
         client: address(16),
         client_port: port(48),
-        server: (asked == Asked::Udp).then(|| (address(32), port(50))),
+        server: (asked == ClientTransport::Udp).then(|| (address(32), port(50))),
         asked,
         view: head[56],
         source: Source::ALL.get(usize::from(head[57])).copied().unwrap_or(Source::Error),

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use domain::base::Name;
 use domain::tsig::{Algorithm, Key};
-use pmdns_config::{Config, Problem, Rpz, Tsig, TsigAlgorithm, wire_name};
+use pmdns_config::{BrokenRule, Config, Rpz, Tsig, TsigAlgorithm, wire_name};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -74,7 +74,7 @@ pub enum TransferError {
     },
     /// A key has changed in its file since it was checked.
     #[error("tsig.secret_file {0}")]
-    Key(Problem),
+    Key(BrokenRule),
     /// A name is no domain name.
     #[error("rpz.zone or tsig.name: `{0}` is no domain name")]
     Name(String),

@@ -9,7 +9,7 @@ use crate::table::Waiting;
 
 /// A DNS message from the line. Dereferences to its bytes.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AnswerMessage {
     framed: Vec<u8>,
     has_keepalive: bool,
     _charge: Charge,
@@ -18,7 +18,7 @@ pub struct Answer {
 /// Bytes of the length before a message (RFC 1035 section 4.2.2).
 pub(crate) const LENGTH: usize = 2;
 
-impl Answer {
+impl AnswerMessage {
     /// A copy of `message` for the client that waits, if `budget` has room for it.
     pub(crate) fn new(message: &[u8], waiting: &Waiting, budget: &Budget) -> Option<Self> {
         let charge = budget.take(LENGTH + message.len(), waiting.prefix, &waiting.reader)?;
@@ -44,7 +44,7 @@ impl Answer {
     }
 }
 
-impl Deref for Answer {
+impl Deref for AnswerMessage {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

@@ -9,13 +9,13 @@ use pmdns_nics::counters::count;
 use pmdns_nics::stream::Transport;
 use tokio::time::{Instant, sleep_until};
 
-use crate::door::Answer;
+use crate::door::AnswerMessage;
 use crate::framing::is_query;
 use crate::load::Load;
 use crate::lock::lock;
-use crate::places::{Place, Renewal};
+use crate::places::{ConnectionPlace, Renewal};
 use crate::reader::Reader;
-use crate::service::{Limits, Service};
+use crate::service::{ConnectionLimits, Service};
 
 /// A client on its connection. The connection's tasks share it.
 pub(crate) struct Client {
@@ -63,7 +63,7 @@ pub(crate) enum End {
 }
 
 impl Client {
-    pub(crate) fn new(address: SocketAddr, place: &Place, service: Service) -> Arc<Self> {
+    pub(crate) fn new(address: SocketAddr, place: &ConnectionPlace, service: Service) -> Arc<Self> {
         let now = Instant::now();
         let state = State { queries: 0, in_flight: 0, unread: 0, active: now, read: now };
         let (state, transport, renewal) = (Mutex::new(state), place.transport(), place.renewal());
@@ -71,7 +71,7 @@ impl Client {
     }
 
     /// The line's answer to a query. Dropping the future forgets the query.
-    pub(crate) async fn ask(&self, query: &[u8]) -> Result<Answer, Unanswered> {
+    pub(crate) async fn ask(&self, query: &[u8]) -> Result<AnswerMessage, Unanswered> {
         let counters = self.service.counters.of(self.transport);
         if !is_query(query) {
             count(&counters.malformed);
@@ -87,7 +87,7 @@ impl Client {
     }
 
     /// The bytes of an answer, which is unread until they have been sent and are dropped. `None`: too much is unread.
-    pub(crate) fn send(self: &Arc<Self>, answer: Answer, part: Part) -> Option<Bytes> {
+    pub(crate) fn send(self: &Arc<Self>, answer: AnswerMessage, part: Part) -> Option<Bytes> {
         let mut state = lock(&self.state);
         if state.unread == 0 {
             state.read = Instant::now();
@@ -162,7 +162,7 @@ impl State {
 
     /// Why the connection has to end now; otherwise when to look again. What happens to a connection that is not quiet ends it
     /// no sooner than that, so nobody is woken for each answer.
-    fn end(&self, limits: &Limits, load: Load, now: Instant) -> (Option<End>, Instant) {
+    fn end(&self, limits: &ConnectionLimits, load: Load, now: Instant) -> (Option<End>, Instant) {
         let idle_time = limits.idle_time(load, self.queries > 0);
         // Every query under way ends by itself.
         let idle =
@@ -202,7 +202,7 @@ pub(crate) enum Part {
 /// An answer that the client has not read.
 struct Unread {
     client: Arc<Client>,
-    answer: Answer,
+    answer: AnswerMessage,
     part: Part,
 }
 

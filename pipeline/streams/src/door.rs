@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 pub use pmdns_nics::stream::Transport;
 
-pub use crate::answer::Answer;
+pub use crate::answer::AnswerMessage;
 use crate::budget::Budget;
 use crate::entrances::Entrances;
 use crate::lock::lock;
@@ -23,13 +23,13 @@ use crate::table::{SharedTable, Waiting};
 
 /// Where queries of stream clients go into the line. Cheap to clone.
 #[derive(Clone)]
-pub struct Door {
+pub struct QuerySender {
     entrances: Arc<Entrances>,
     table: SharedTable,
     budget: Budget,
 }
 
-impl Door {
+impl QuerySender {
     pub(crate) fn new(entrances: Arc<Entrances>, table: SharedTable, budget: Budget) -> Self {
         Self { entrances, table, budget }
     }
@@ -98,7 +98,8 @@ impl Door {
 
     /// Tells a client that there was no room for its query.
     fn refuse(&self, waiting: Waiting) {
-        if let Some(answer) = Answer::new(&servfail(&waiting.query), &waiting, &self.budget) {
+        if let Some(answer) = AnswerMessage::new(&servfail(&waiting.query), &waiting, &self.budget)
+        {
             // The connection may have been closed just now.
             let _ = waiting.give.send(answer);
         }
@@ -111,14 +112,14 @@ impl Door {
 /// forgets the query; its answer is then discarded.
 #[derive(Debug)]
 pub struct Pending {
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<AnswerMessage>,
     /// `None`: it has been answered already.
     token: Option<StreamToken>,
     table: SharedTable,
 }
 
 impl Future for Pending {
-    type Output = Option<Answer>;
+    type Output = Option<AnswerMessage>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.answer).poll(context).map(Result::ok)

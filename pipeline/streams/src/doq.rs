@@ -14,7 +14,7 @@ use crate::answer::LENGTH;
 use crate::client::{Client, End, Part, Unanswered};
 use crate::framing::MAX_QUERY;
 use crate::places::Lost;
-use crate::service::Limits;
+use crate::service::ConnectionLimits;
 use crate::tls::{Certificate, CertificateError, DOQ};
 
 /// Error codes (section 4.3).
@@ -37,7 +37,7 @@ const MAX_CRYPTO_BYTES: usize = 16 << 10;
 /// How an endpoint treats its connections.
 pub(crate) fn config(
     certificate: &Certificate,
-    limits: &Limits,
+    limits: &ConnectionLimits,
 ) -> Result<ServerConfig, CertificateError> {
     let tls = certificate.server(&[DOQ])?;
     let tls =

@@ -12,7 +12,7 @@ use std::time::Duration;
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, PrefixLengths, Streams};
 use pmdns_nics::counters::count;
-use pmdns_nics::stream::{Request, STREAM_MESSAGE, STREAM_ROOM, StreamHeader};
+use pmdns_nics::stream::{AnswerOption, STREAM_MESSAGE, STREAM_ROOM, StreamHeader};
 use pmdns_nics::{
     Burst, Frame, FramePool, HeapPool, MAX_BURST, Nic, PortFacts, PortPlan, PortStats, Queues,
     RxQueue, Sleeper, TxQueue,
@@ -20,10 +20,10 @@ use pmdns_nics::{
 use rtrb::{Consumer, Producer, RingBuffer};
 use tokio::time::{Instant, interval};
 
-use crate::answer::Answer;
+use crate::answer::AnswerMessage;
 use crate::budget::Budget;
 use crate::counters::AllCounters;
-use crate::door::Door;
+use crate::door::QuerySender;
 use crate::entrances::{Bell, Entrance, Entrances};
 use crate::lock::lock;
 use crate::table::{SharedTable, Table};
@@ -53,13 +53,13 @@ pub struct StreamsNic {
 /// One thread's share of the port: where its queries go in, and its answers come out.
 pub struct ThreadEnds {
     /// The way in.
-    pub door: Door,
+    pub door: QuerySender,
     /// The way out, to be [run](Collector::run) on the thread.
     pub collector: Collector,
 }
 
 /// The parts of a port that was made.
-pub struct Port {
+pub struct StreamPortParts {
     /// For reports.
     pub nic: StreamsNic,
     /// For the data cores.
@@ -93,7 +93,12 @@ pub fn facts() -> PortFacts {
 }
 
 /// Makes the port of this number with the queues of `plan`. `seed` decides which data core serves whom.
-pub fn open(config: &Config, plan: &PortPlan, number: u8, seed: [u8; 16]) -> io::Result<Port> {
+pub fn open(
+    config: &Config,
+    plan: &PortPlan,
+    number: u8,
+    seed: [u8; 16],
+) -> io::Result<StreamPortParts> {
     let settings = &config.streams;
     // Answers to queries that were given up meanwhile are on their way for one turn of a core.
     let frames = settings.max_queries + MAX_BURST * usize::from(plan.rx_queues + plan.tx_queues);
@@ -121,7 +126,7 @@ pub fn open(config: &Config, plan: &PortPlan, number: u8, seed: [u8; 16]) -> io:
         queues.tx.push(Box::new(Tx { rings }));
     }
     let nic = StreamsNic { facts: facts(), counters: counters.clone() };
-    Ok(Port { nic, queues, threads, pool, counters })
+    Ok(StreamPortParts { nic, queues, threads, pool, counters })
 }
 
 /// The way out of one TX queue to each thread.
@@ -150,7 +155,7 @@ fn exits(
             rings.push(consumer);
         }
         let table: SharedTable = Arc::new(Mutex::new(Table::new(to_u8(thread), capacity)));
-        let door = Door::new(Arc::clone(entrances), Arc::clone(&table), budget.clone());
+        let door = QuerySender::new(Arc::clone(entrances), Arc::clone(&table), budget.clone());
         let counters = entrances.counters.clone();
         let budget = budget.clone();
         let collector = Collector { rings, exit, heard, table, budget, counters };
@@ -304,12 +309,12 @@ fn give(frame: &Frame, table: &SharedTable, budget: &Budget, counters: &AllCount
     let Some(waiting) = lock(table).close(header.token()) else { return };
     let counters = counters.of(waiting.transport);
     let message = &frame.bytes()[STREAM_MESSAGE..];
-    let has_keepalive = header.requests(Request::Keepalive);
+    let has_keepalive = header.requests(AnswerOption::Keepalive);
     if message.is_empty() {
         // Dropping `waiting` tells the connection.
         return count(&counters.dropped);
     }
-    match Answer::new(message, &waiting, budget) {
+    match AnswerMessage::new(message, &waiting, budget) {
         // The connection may have been closed just now.
         Some(answer) => match waiting.give.send(answer.with_keepalive(has_keepalive)) {
             Ok(()) => count(&counters.answers),

@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::client::Client;
 use crate::https::Site;
-use crate::places::Place;
+use crate::places::ConnectionPlace;
 use crate::quic_socket::{CountingSocket, Handshakes};
 use crate::service::Service;
 use crate::tcp::accept;
@@ -186,7 +186,12 @@ async fn handshake(
 }
 
 /// DNS over TLS (RFC 7858): the same messages as over TCP.
-async fn dot(stream: TlsStream<TcpStream>, client: SocketAddr, place: &Place, service: &Service) {
+async fn dot(
+    stream: TlsStream<TcpStream>,
+    client: SocketAddr,
+    place: &ConnectionPlace,
+    service: &Service,
+) {
     let mut stream = Written::new(stream);
     framing::serve(&mut stream, client, place, service).await;
     // The client sees by it that nothing was cut off (RFC 8446 section 6.1).

@@ -20,11 +20,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::counters::StreamCounters;
-use crate::door::{Answer, Pending};
+use crate::door::{AnswerMessage, Pending};
 use crate::load::Load;
-use crate::places::{Place, Renewal};
+use crate::places::{ConnectionPlace, Renewal};
 use crate::reader::Reader;
-use crate::service::{Limits, Service};
+use crate::service::{ConnectionLimits, Service};
 
 /// The longest query that is read. Queries have less than a kilobyte. Of a longer one the line gets no more than the header, which
 /// it answers with FORMERR.
@@ -64,7 +64,7 @@ enum End {
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite,
     client: SocketAddr,
-    place: &Place,
+    place: &ConnectionPlace,
     service: &Service,
 ) {
     let transport = place.transport();
@@ -101,14 +101,14 @@ struct Connection<'s> {
     renewal: Renewal,
     reader: Arc<Reader>,
     service: &'s Service,
-    limits: Limits,
+    limits: ConnectionLimits,
     /// What was read and is not a whole query yet, or has to wait.
     unread: Vec<u8>,
     /// Bytes still to come of a query that is too long. They are not kept.
     skipped: usize,
     asked: u64,
     pending: Vec<Pending>,
-    answers: VecDeque<Answer>,
+    answers: VecDeque<AnswerMessage>,
     /// Bytes of the first answer that were written.
     written: usize,
     /// Bytes of all answers that wait.
@@ -251,7 +251,7 @@ impl Connection<'_> {
         }
     }
 
-    fn queue(&mut self, answer: Answer) {
+    fn queue(&mut self, answer: AnswerMessage) {
         self.buffered += answer.framed().len();
         self.queued_in_all += answer.framed().len() as u64;
         self.answers.push_back(answer);
@@ -304,7 +304,7 @@ pub(crate) fn is_query(message: &[u8]) -> bool {
 /// Writes what waits, but for the bytes of the first answer that are `written`.
 fn poll_write(
     writer: Pin<&mut impl AsyncWrite>,
-    answers: &VecDeque<Answer>,
+    answers: &VecDeque<AnswerMessage>,
     written: usize,
     context: &mut Context<'_>,
 ) -> Poll<std::io::Result<usize>> {
@@ -320,7 +320,7 @@ fn poll_write(
 /// Moves the answers that have come to `arrived`. Ready: at least one query has ended. There are few of them.
 fn poll_all(
     pending: &mut Vec<Pending>,
-    arrived: &mut Vec<Answer>,
+    arrived: &mut Vec<AnswerMessage>,
     context: &mut Context<'_>,
 ) -> Poll<()> {
     let before = pending.len();

@@ -19,7 +19,7 @@ const MAX_ANSWERS: u64 = 1 << 20;
 
 /// The beginning of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FirstBytes {
     /// Messages behind their lengths.
     Framed,
     /// Requests of HTTP/1.1.
@@ -30,7 +30,7 @@ pub enum Kind {
 
 /// Serves a connection on which these bytes come, and then no more. Returns the bytes that the client got, and the queries that the
 /// line was asked. The clock moves only while everybody waits. Panics if a query is left behind.
-pub fn serve(kind: Kind, bytes: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
+pub fn serve(kind: FirstBytes, bytes: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("there is memory for one").block_on(async {
         let line = Line::with_capacity("", CAPACITY, |query| Some(answer(query, 60)));
@@ -38,14 +38,15 @@ pub fn serve(kind: Kind, bytes: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
         let service = line.service.clone();
         let served = tokio::spawn(async move {
             let address = ([192, 0, 2, 7], 4000).into();
-            let transport = if kind == Kind::Framed { Transport::Tcp } else { Transport::Https };
+            let transport =
+                if kind == FirstBytes::Framed { Transport::Tcp } else { Transport::Https };
             let (place, _lost) = service.places.enter(address, transport).expect("all are free");
-            if kind == Kind::Framed {
+            if kind == FirstBytes::Framed {
                 return framing::serve(theirs, address, &place, &service).await;
             }
             let client = crate::client::Client::new(address, &place, service.clone());
             let site = Site { path: "/dns-query".into() };
-            https::serve(theirs, kind == Kind::Http2, &site, &client).await;
+            https::serve(theirs, kind == FirstBytes::Http2, &site, &client).await;
         });
         let (reader, mut writer) = split(ours);
         let mut got = Vec::new();

@@ -54,5 +54,5 @@ mod testing;
 pub mod tls;
 mod written;
 
-pub use door::{Answer, Door, Pending, Transport};
+pub use door::{AnswerMessage, Pending, QuerySender, Transport};
 pub use https::is_dns_message;

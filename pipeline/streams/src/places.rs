@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pmdns_config::shares::{Entry, ShareTable, Ticket};
+use pmdns_config::shares::{Entered, ShareTable, Ticket};
 use pmdns_config::{ClientPrefix, Config, PrefixLengths};
 use pmdns_nics::counters::count;
 use pmdns_nics::stream::{IdleTime, Transport};
@@ -22,7 +22,7 @@ use crate::lock::lock;
 
 /// The places of all connections. Cloning it gives another handle to the same places.
 #[derive(Clone, Debug)]
-pub struct Places(Arc<Shared>);
+pub struct ConnectionPlaces(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -50,7 +50,7 @@ pub type Lost = oneshot::Receiver<()>;
 
 /// A place of a connection. Dropping it gives it back.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     places: Arc<Shared>,
     ticket: Ticket,
     transport: Transport,
@@ -63,7 +63,7 @@ pub(crate) struct Renewal {
     ticket: Ticket,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// All places are free. `told` is what clients are told of how long an idle connection lasts.
     pub fn new(config: &Config, counters: AllCounters, told: IdleTime) -> Self {
         let settings = &config.streams;
@@ -82,7 +82,11 @@ impl Places {
     }
 
     /// A place for a new connection of `client`, or `None` if there is none. Either is counted.
-    pub fn enter(&self, client: SocketAddr, transport: Transport) -> Option<(Place, Lost)> {
+    pub fn enter(
+        &self,
+        client: SocketAddr,
+        transport: Transport,
+    ) -> Option<(ConnectionPlace, Lost)> {
         let (places, counters) = (&self.0, self.0.counters.of(transport));
         let prefix = places.lengths.of_peer(client);
         let mut held = lock(&places.held);
@@ -91,7 +95,7 @@ impl Places {
             return None;
         }
         let (hold, lost) = oneshot::channel();
-        let Entry { result, displaced } = held.enter(prefix, Holder { transport, _hold: hold });
+        let Entered { result, displaced } = held.enter(prefix, Holder { transport, _hold: hold });
         places.note_load(held.shares().held());
         drop(held);
         for Holder { transport, .. } in displaced {
@@ -103,7 +107,7 @@ impl Places {
         };
         count(&counters.accepted);
         count(&counters.open);
-        Some((Place { places: Arc::clone(places), ticket, transport }, lost))
+        Some((ConnectionPlace { places: Arc::clone(places), ticket, transport }, lost))
     }
 
     /// Whether a client should show that it is at its address, because places are few. Fewer than half are free, or its prefix
@@ -151,7 +155,7 @@ impl Shared {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// How its client asks.
     pub(crate) fn transport(&self) -> Transport {
         self.transport
@@ -186,7 +190,7 @@ impl Renewal {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut held = lock(&self.places.held);
         drop(held.leave(self.ticket));
@@ -208,7 +212,7 @@ mod tests {
     fn places_are_counted_in_all_and_of_a_prefix_over_all_transports() {
         let config = config("max_connections = 4\nmax_connections_per_prefix = 2");
         let counters = AllCounters::default();
-        let places = Places::new(&config, counters.clone(), IdleTime::default());
+        let places = ConnectionPlaces::new(&config, counters.clone(), IdleTime::default());
         let enter = |host: u8, transport| places.enter(([10, 0, host, 1], 1).into(), transport);
         let first = enter(1, Transport::Tcp).unwrap();
         let second = enter(1, Transport::Quic).unwrap();
@@ -230,12 +234,14 @@ mod tests {
     fn attack_a_full_places_go_from_the_heaviest_prefix_and_from_who_asks_nothing() {
         let config = config("max_connections = 6\nmax_connections_per_prefix = 6");
         let counters = AllCounters::default();
-        let places = Places::new(&config, counters.clone(), IdleTime::default());
+        let places = ConnectionPlaces::new(&config, counters.clone(), IdleTime::default());
         let enter = |host: u8| places.enter(([10, 0, host, 1], 1).into(), Transport::Tcp);
-        let mut held: Vec<(Place, Lost)> = [1, 1, 1, 2, 2, 3].into_iter().flat_map(enter).collect();
+        let mut held: Vec<(ConnectionPlace, Lost)> =
+            [1, 1, 1, 2, 2, 3].into_iter().flat_map(enter).collect();
         held[0].0.renewal().renew(true);
         let (newcomer, _) = enter(4).expect("a newcomer always gets in");
-        let is_lost = |(_, lost): &mut (Place, Lost)| lost.try_recv() == Err(TryRecvError::Closed);
+        let is_lost =
+            |(_, lost): &mut (ConnectionPlace, Lost)| lost.try_recv() == Err(TryRecvError::Closed);
         let mut lost = || held.iter_mut().map(is_lost).collect::<Vec<bool>>();
         assert_eq!(lost(), [false, true, false, false, false, false], "its oldest without a query");
         assert!(enter(1).is_none(), "who has most displaces nobody");
@@ -249,7 +255,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn attack_a_the_time_for_first_bytes_shrinks_with_the_load() {
         let config = config("max_connections = 4");
-        let places = Places::new(&config, AllCounters::default(), IdleTime::default());
+        let places = ConnectionPlaces::new(&config, AllCounters::default(), IdleTime::default());
         let enter = |host: u8| places.enter(([10, 0, host, 1], 1).into(), Transport::Tcp).unwrap();
         let calm = Duration::from_secs(5);
         let begun = Instant::now();
@@ -260,7 +266,7 @@ mod tests {
             tokio::spawn(async move { waiting.in_time(calm, std::future::pending::<()>()).await });
         tokio::task::yield_now().await;
         let begun = Instant::now();
-        let _held: Vec<(Place, Lost)> = (0..4).map(enter).collect();
+        let _held: Vec<(ConnectionPlace, Lost)> = (0..4).map(enter).collect();
         assert_eq!(waiting.await.unwrap(), None);
         assert!(begun.elapsed() <= Duration::from_millis(200), "also for those that wait already");
     }
@@ -268,10 +274,11 @@ mod tests {
     #[test]
     fn places_are_few_for_a_prefix_that_has_a_quarter_of_its_own() {
         let few = |keys: &str, held: &[u8], host: u8| {
-            let places = Places::new(&config(keys), AllCounters::default(), IdleTime::default());
+            let places =
+                ConnectionPlaces::new(&config(keys), AllCounters::default(), IdleTime::default());
             let address = |host: u8| ([10, 0, host, 1], 1).into();
             let enter = |host: &u8| places.enter(address(*host), Transport::Quic).unwrap();
-            let _held: Vec<(Place, Lost)> = held.iter().map(enter).collect();
+            let _held: Vec<(ConnectionPlace, Lost)> = held.iter().map(enter).collect();
             places.are_few_for(address(host))
         };
         let keys = "max_connections = 100\nmax_connections_per_prefix = 8";
@@ -289,10 +296,10 @@ mod tests {
     fn news_of_the_load_is_told_to_connections_and_clients() {
         let config = config("max_connections = 10\nidle_timeout_ms = 30000");
         let told = IdleTime::default();
-        let places = Places::new(&config, AllCounters::default(), told.clone());
+        let places = ConnectionPlaces::new(&config, AllCounters::default(), told.clone());
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Low, 300));
         let enter = |_| places.enter(([10, 0, 0, 1], 1).into(), Transport::Tcp).unwrap();
-        let held: Vec<(Place, Lost)> = (0..9).map(enter).collect();
+        let held: Vec<(ConnectionPlace, Lost)> = (0..9).map(enter).collect();
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Full, 0));
         drop(held);
         assert_eq!((*places.load().borrow(), told.tenths()), (Load::Low, 300));

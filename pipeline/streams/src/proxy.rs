@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpStream;
 
 use crate::access::{is_proxy, reset};
-use crate::places::Place;
+use crate::places::ConnectionPlace;
 use crate::service::Service;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -33,9 +33,9 @@ const TCP6: u8 = 0x21;
 pub(crate) async fn client(
     mut stream: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    place: ConnectionPlace,
     service: &Service,
-) -> Option<(TcpStream, SocketAddr, Place)> {
+) -> Option<(TcpStream, SocketAddr, ConnectionPlace)> {
     if !is_proxy(&service.proxies, peer) {
         return Some((stream, peer, place));
     }

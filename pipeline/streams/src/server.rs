@@ -12,8 +12,8 @@ use crate::counters::AllCounters;
 use crate::driver::ThreadEnds;
 use crate::encrypted::Encryption;
 use crate::listeners::Listeners;
-use crate::places::Places;
-use crate::service::{Limits, Service};
+use crate::places::ConnectionPlaces;
+use crate::service::{ConnectionLimits, Service};
 use crate::tcp;
 
 /// The running threads. Dropping it ends them.
@@ -47,12 +47,12 @@ impl Servers {
         begin: impl Fn(usize) + Clone + Send + 'static,
     ) -> io::Result<Self> {
         let ServerParts { listeners, ends, counters, idle_time, encryption, access } = parts;
-        let places = Places::new(config, counters.clone(), idle_time);
+        let places = ConnectionPlaces::new(config, counters.clone(), idle_time);
         let mut servers = Self { stop: watch::Sender::new(()), threads: Vec::new() };
         for (number, ThreadEnds { door, collector }) in ends.into_iter().enumerate() {
             let (places, counters) = (places.clone(), counters.clone());
             let proxies = config.streams.proxy_protocol.clone().into();
-            let limits = Limits::of(config);
+            let limits = ConnectionLimits::of(config);
             let access = access.clone();
             let service = Service { door, places, counters, limits, access, proxies };
             let listeners = listeners.of_thread(number)?;

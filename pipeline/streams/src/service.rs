@@ -7,9 +7,9 @@ use pmdns_config::{Config, Prefix};
 
 use crate::access::AccessList;
 use crate::counters::AllCounters;
-use crate::door::Door;
+use crate::door::QuerySender;
 use crate::load::Load;
-use crate::places::Places;
+use crate::places::ConnectionPlaces;
 
 /// A connection with queries under way lasts at least this much longer than any of them.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -18,13 +18,13 @@ const MARGIN: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Service {
     /// Where queries go in.
-    pub door: Door,
+    pub door: QuerySender,
     /// The places of connections.
-    pub places: Places,
+    pub places: ConnectionPlaces,
     /// Where they are counted.
     pub counters: AllCounters,
     /// The limits of one connection.
-    pub limits: Limits,
+    pub limits: ConnectionLimits,
     /// Who may connect.
     pub access: AccessList,
     /// The proxies that tell who their clients are.
@@ -33,7 +33,7 @@ pub struct Service {
 
 /// The limits of one connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// Queries under way.
     pub max_queries_in_flight: usize,
     /// Queries in all.
@@ -48,7 +48,7 @@ pub struct Limits {
     pub longest_wait: Duration,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// How long a connection without a query under way lasts at this load. One that has not asked yet has a little more.
     pub(crate) fn idle_time(&self, load: Load, has_asked: bool) -> Duration {
         let calm = self.idle_timeout;

@@ -12,15 +12,15 @@ use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE, STREAM_ROOM, StreamHeader, Tr
 use pmdns_nics::{Frame, FramePool, HeapPool};
 use rtrb::{Consumer, RingBuffer};
 
-use crate::answer::Answer;
+use crate::answer::AnswerMessage;
 use crate::budget::Budget;
 use crate::client::Client;
 use crate::counters::{AllCounters, StreamSnapshot};
-use crate::door::Door;
+use crate::door::QuerySender;
 use crate::entrances::{Entrance, Entrances};
 use crate::lock::lock;
-use crate::places::{Lost, Place, Places};
-use crate::service::{Limits, Service};
+use crate::places::{ConnectionPlace, ConnectionPlaces, Lost};
+use crate::service::{ConnectionLimits, Service};
 use crate::table::{SharedTable, Table};
 use crate::testing::{config, everybody};
 #[cfg(test)]
@@ -68,7 +68,7 @@ pub(crate) struct Line {
     pub(crate) clients: Arc<Mutex<Vec<Ipv4Addr>>>,
     table: SharedTable,
     /// The places of its clients.
-    places: Mutex<Vec<(Place, Lost)>>,
+    places: Mutex<Vec<(ConnectionPlace, Lost)>>,
 }
 
 impl Line {
@@ -110,10 +110,10 @@ impl Line {
         let table: SharedTable = Arc::new(Mutex::new(Table::new(0, capacity)));
         let budget = Budget::new(config.streams.max_buffered_bytes_in_all.bytes());
         let service = Service {
-            door: Door::new(Arc::new(entrances), Arc::clone(&table), budget.clone()),
-            places: Places::new(&config, counters.clone(), IdleTime::default()),
+            door: QuerySender::new(Arc::new(entrances), Arc::clone(&table), budget.clone()),
+            places: ConnectionPlaces::new(&config, counters.clone(), IdleTime::default()),
             counters,
-            limits: Limits::of(&config),
+            limits: ConnectionLimits::of(&config),
             access: everybody(),
             proxies: config.streams.proxy_protocol.clone().into(),
         };
@@ -165,7 +165,7 @@ async fn run(
             if let Some(answer) = answer(message)
                 && let Some(waiting) = lock(&table).close(header.token())
             {
-                let Some(answer) = Answer::new(&answer, &waiting, &budget) else { continue };
+                let Some(answer) = AnswerMessage::new(&answer, &waiting, &budget) else { continue };
                 // As parse notes it.
                 let has_keepalive = message.ends_with(KEEPALIVE);
                 // The client may have gone.

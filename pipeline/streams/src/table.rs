@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use pmdns_config::ClientPrefix;
 use pmdns_config::narrow::to_u16;
-use pmdns_config::shares::{Entry, ShareTable, Ticket};
+use pmdns_config::shares::{Entered, ShareTable, Ticket};
 use pmdns_nics::stream::{StreamToken, Transport};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::answer::Answer;
+use crate::answer::AnswerMessage;
 use crate::reader::Reader;
 
 /// The most places: their numbers have 16 bits.
@@ -21,7 +21,7 @@ const MAX_PLACES: usize = 1 << 16;
 /// A query that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) give: oneshot::Sender<Answer>,
+    pub(crate) give: oneshot::Sender<AnswerMessage>,
     pub(crate) expires: Instant,
     pub(crate) prefix: ClientPrefix,
     pub(crate) transport: Transport,
@@ -57,7 +57,7 @@ impl Table {
 
     /// Gives a query a place.
     pub(crate) fn open(&mut self, waiting: Waiting) -> Opened {
-        let Entry { result, displaced } = self.places.enter(waiting.prefix, waiting);
+        let Entered { result, displaced } = self.places.enter(waiting.prefix, waiting);
         Opened { result: result.map(|ticket| self.token(ticket)), displaced }
     }
 

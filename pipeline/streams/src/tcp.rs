@@ -9,7 +9,7 @@ use pmdns_nics::stream::Transport;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::access::{is_proxy, reset};
-use crate::places::Place;
+use crate::places::ConnectionPlace;
 use crate::service::Service;
 use crate::{framing, proxy};
 
@@ -30,7 +30,7 @@ pub(crate) async fn accept<F>(
     listener: std::net::TcpListener,
     transport: Transport,
     service: Service,
-    serve: impl Fn(TcpStream, SocketAddr, Place, Service) -> F + Clone + Send + 'static,
+    serve: impl Fn(TcpStream, SocketAddr, ConnectionPlace, Service) -> F + Clone + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pmdns_config::{ClientPrefix, Config, PrefixLengths, RateLimit, Streams};
+use pmdns_config::{ClientPrefix, Config, PrefixLengths, RateLimitSettings, Streams};
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE};
 use pmdns_nics::{Burst, MAX_BURST, PortPlan, Rss};
 use socket2::{Domain, Socket, Type};
@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 use crate::access::AccessList;
 use crate::counters::{AllCounters, StreamSnapshot};
 use crate::door::Transport;
-use crate::driver::{self, Port};
+use crate::driver::{self, StreamPortParts};
 use crate::listeners::Listeners;
 use crate::server::{ServerParts, Servers};
 
@@ -41,7 +41,8 @@ pub(crate) fn config(streams: &str) -> Config {
 
 /// The prefix of a client of this host number.
 pub(crate) fn prefix(host: u8) -> ClientPrefix {
-    let lengths = PrefixLengths::of(&RateLimit { ipv4_prefix: 32, ..RateLimit::default() });
+    let lengths =
+        PrefixLengths::of(&RateLimitSettings { ipv4_prefix: 32, ..RateLimitSettings::default() });
     lengths.of_peer(([10, 0, 0, host], 1).into())
 }
 
@@ -73,7 +74,7 @@ impl Rig {
     pub(crate) fn start_for(streams: &str, access: AccessList, handler: Handler) -> Self {
         let config = config(streams);
         let plan = PortPlan { rx_queues: 1, tx_queues: 1, rss: Rss::None, interrupts: false };
-        let Port { queues, threads, counters, .. } =
+        let StreamPortParts { queues, threads, counters, .. } =
             driver::open(&config, &plan, 0, [7; 16]).expect("the port can be opened");
         let tcp = vec!["127.0.0.1:0".parse().expect("an address")];
         let settings = Streams { tcp, ..config.streams.clone() };

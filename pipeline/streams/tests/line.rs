@@ -12,9 +12,9 @@ use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
 use pmdns_nics::stream::IdleTime;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_streams::driver::{self, ThreadEnds};
-use pmdns_streams::{Answer, Pending, Transport};
+use pmdns_streams::{AnswerMessage, Pending, Transport};
 
 /// Transports are not told apart but by what their answers have.
 const STREAMS: &str = "[streams]\ntcp = [\"192.0.2.53:53\"]\nmax_queries = 64\n";
@@ -58,7 +58,7 @@ fn client(text: &str) -> SocketAddr {
 }
 
 /// The answer, if it has come.
-fn poll(pending: Pending) -> Option<Answer> {
+fn poll(pending: Pending) -> Option<AnswerMessage> {
     match pin!(pending).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
         Poll::Pending => None,
@@ -66,19 +66,24 @@ fn poll(pending: Pending) -> Option<Answer> {
 }
 
 /// What a client over a stream gets, if it gets anything at once.
-fn ask_by(rig: &mut Lab, transport: Transport, from: &str, query: &Query) -> Option<Answer> {
+fn ask_by(
+    rig: &mut Lab,
+    transport: Transport,
+    from: &str,
+    query: &QueryFrame,
+) -> Option<AnswerMessage> {
     let pending = rig.ends[0].door.ask(client(from), transport, &query.message());
     rig.settle();
     rig.ends[0].collector.collect();
     poll(pending)
 }
 
-fn ask(rig: &mut Lab, from: &str, query: &Query) -> Option<Answer> {
+fn ask(rig: &mut Lab, from: &str, query: &QueryFrame) -> Option<AnswerMessage> {
     ask_by(rig, Transport::Tcp, from, query)
 }
 
 /// What a client over UDP gets: the message in the frame.
-fn ask_over_udp(rig: &mut Lab, query: &Query) -> Option<Vec<u8>> {
+fn ask_over_udp(rig: &mut Lab, query: &QueryFrame) -> Option<Vec<u8>> {
     let mut burst = Burst::new();
     burst.push(rig.frame(&query.frame_bytes()));
     rig.offer(0, &mut burst);

@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::Message;
-use pmdns_stages::testing::Query;
+use pmdns_stages::testing::QueryFrame;
 
 use crate::harness::isolated;
 use crate::pmdns::{Pmdns, TAP_V4, upstream};
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// The reply to a question, whole and readable.
-    pub(crate) fn ask(&self, question: &Query) -> Message {
+    pub(crate) fn ask(&self, question: &QueryFrame) -> Message {
         self.0.send(&question.message()).unwrap();
         let mut reply = [0; 4096];
         loop {

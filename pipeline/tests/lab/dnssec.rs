@@ -6,7 +6,7 @@ use std::fs;
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::RecordType;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::dns::flag;
 
 use crate::differential::Server;
@@ -92,11 +92,11 @@ fn questions() -> impl Iterator<Item = String> {
 /// Asks both, in every way; returns our answer to somebody who wants to know whether it is secure.
 fn compare(question: &str, ours: &Server, theirs: &Server) -> Message {
     let plain = query(question).edns(1232, false);
-    let curious = Query { flags: plain.flags | flag::AD, ..plain.clone() };
+    let curious = QueryFrame { flags: plain.flags | flag::AD, ..plain.clone() };
     let whole = plain.clone().edns(1232, true);
-    let unchecked = Query { flags: whole.flags | flag::CD, ..whole.clone() };
+    let unchecked = QueryFrame { flags: whole.flags | flag::CD, ..whole.clone() };
     for (id, query) in [&plain, &curious, &whole].into_iter().enumerate() {
-        let query = Query { id: id as u16, ..query.clone() };
+        let query = QueryFrame { id: id as u16, ..query.clone() };
         let (ours, theirs) = (ours.ask(&query), theirs.ask(&query));
         assert_eq!(facts(&ours), facts(&theirs), "{question}\n{ours}\n{theirs}");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmdns_stages::testing::{Query, name_of, query};
+use pmdns_stages::testing::{QueryFrame, name_of, query};
 use pmdns_stages::wire::dns::flag;
 
 use crate::harness::{data, unzip};
@@ -117,7 +117,7 @@ const MANNERS: [(Option<(u16, bool)>, u16); 7] = [
 
 /// All queries. Each name and type is asked in two ways, each with a letter case of its own. Each host and each name
 /// that does not exist is asked in one way.
-pub(crate) fn all() -> Vec<Query> {
+pub(crate) fn all() -> Vec<QueryFrame> {
     let mut random = Random(SEED);
     let mut questions = Vec::new();
     for (name, qtype) in kinds() {
@@ -129,7 +129,7 @@ pub(crate) fn all() -> Vec<Query> {
 }
 
 /// So many of them, drawn by the seed.
-pub(crate) fn sample(count: usize) -> Vec<Query> {
+pub(crate) fn sample(count: usize) -> Vec<QueryFrame> {
     let (mut all, mut random) = (all(), Random(SEED ^ 1));
     for at in 0..count.min(all.len()) {
         let other = at + random.below(all.len() - at);
@@ -165,7 +165,7 @@ fn is_one_of_many(name: &str) -> bool {
 }
 
 /// The question of some client, its letters upper or lower case by chance.
-fn dress(name: &str, qtype: u16, random: &mut Random) -> Query {
+fn dress(name: &str, qtype: u16, random: &mut Random) -> QueryFrame {
     let (edns, flags) = MANNERS[random.below(MANNERS.len())];
     let mut name = name_of(name);
     for byte in &mut name {
@@ -174,7 +174,7 @@ fn dress(name: &str, qtype: u16, random: &mut Random) -> Query {
         }
     }
     let id = random.below(1 << 16) as u16;
-    Query { name, qtype, id, flags: flag::RD | flags, edns, ..query(". A") }
+    QueryFrame { name, qtype, id, flags: flag::RD | flags, edns, ..query(". A") }
 }
 
 /// Numbers that look random: SplitMix64.

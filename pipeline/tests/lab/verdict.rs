@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hickory_proto::op::Message;
 use hickory_proto::rr::Record;
-use pmdns_stages::testing::Query;
+use pmdns_stages::testing::QueryFrame;
 
 /// TTLs may be a second off, for clocks tick when they like.
 const SLACK: u32 = 2;
@@ -13,7 +13,7 @@ const MAX_TTL: u32 = 86_400;
 
 /// One question, and what came back.
 pub(crate) struct Answers<'q> {
-    pub(crate) question: &'q Query,
+    pub(crate) question: &'q QueryFrame,
     /// Of pmdns.
     pub(crate) ours: Message,
     /// Of Unbound.
@@ -88,7 +88,7 @@ impl Answers<'_> {
 
     /// Everything there is to know about a difference.
     pub(crate) fn describe(&self, difference: Difference) -> String {
-        let Query { name, qtype, edns, flags, .. } = self.question;
+        let QueryFrame { name, qtype, edns, flags, .. } = self.question;
         let name = name.escape_ascii();
         let mut text =
             format!("{difference:?}: {name} type {qtype} flags {flags:#06x} EDNS {edns:?}");

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pmdns_hierarchy::Message;
-use pmdns_resolver::{Block, Job, Loaded};
+use pmdns_resolver::{Block, Job, LoadPart};
 use pmdns_stages::cache::{Entry, Head, Key, NameBuffer, Purge};
 
 use crate::clients::Promise;
@@ -67,8 +67,8 @@ impl Dump {
         for (thread, blocks) in self.blocks.iter().enumerate() {
             let blocks = blocks.borrow();
             let taken = blocks.iter().map(|block| entries(line, block).flatten().collect());
-            let mut taken = taken.map(Loaded::Entries).collect::<Vec<_>>().into_iter();
-            let from = move || taken.next().unwrap_or(Loaded::End);
+            let mut taken = taken.map(LoadPart::Entries).collect::<Vec<_>>().into_iter();
+            let from = move || taken.next().unwrap_or(LoadPart::End);
             line.slow_path[thread].order(Job::Load(Box::new(from), Box::new(|_| ())));
         }
     }

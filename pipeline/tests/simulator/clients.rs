@@ -7,7 +7,7 @@ use std::time::Duration;
 use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, Name, rtype};
 use pmdns_nics::Frame;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::{be16, ip};
 
 use crate::blocks::Blocks;
@@ -108,7 +108,7 @@ impl Ask {
 
     /// Its frame.
     fn frame(&self, id: u16, port: u16) -> Vec<u8> {
-        let query = Query {
+        let query = QueryFrame {
             name: self.name.wire().to_vec(),
             qtype: self.qtype,
             id,
@@ -118,9 +118,9 @@ impl Ask {
         };
         let flags = query.flags | if self.checks { flag::CD } else { 0 };
         let query = match self.client {
-            IpAddr::V4(client) => Query { source: client.octets().to_vec(), flags, ..query },
+            IpAddr::V4(client) => QueryFrame { source: client.octets().to_vec(), flags, ..query },
             IpAddr::V6(client) => {
-                Query { source: client.octets().to_vec(), flags, ..query.over_ipv6() }
+                QueryFrame { source: client.octets().to_vec(), flags, ..query.over_ipv6() }
             }
         };
         query.frame_bytes()

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pmdns_hierarchy::message::flag;
-use pmdns_hierarchy::{Message, Name, Record, Rng, rtype};
+use pmdns_hierarchy::{Message, Name, OwnedRecord, Rng, rtype};
 
 use crate::manners::{Manners, Trouble, happens};
 use crate::signed::{self, falsify};
@@ -87,7 +87,8 @@ impl Server {
                 reply.set_rcode(rcode);
             }
             Trouble::Lame => {
-                let referral = Record::new(&Name::root(), rtype::NS, Name::new("ns.root").wire());
+                let referral =
+                    OwnedRecord::new(&Name::root(), rtype::NS, Name::new("ns.root").wire());
                 (reply.sections[0], reply.sections[1]) = (Vec::new(), vec![referral]);
                 reply.set_rcode(0);
                 // From a server that recurses this would mean that there are no data (docs/dns.md).
@@ -152,14 +153,14 @@ impl Server {
     }
 
     /// The apex of what it speaks of; the public servers speak of the root as well.
-    fn soa(&self) -> Record {
+    fn soa(&self) -> OwnedRecord {
         let apex = match self.realm {
             Realm::Public => Name::root(),
             realm => realm.apex(),
         };
         let numbers = [1, 3600, 600, 86_400, NEGATIVE_TTL].map(u32::to_be_bytes).concat();
         let data = [Name::new("ns.test").wire(), Name::new("admin.test").wire(), &numbers].concat();
-        Record { ttl: NEGATIVE_TTL, ..Record::new(&apex, rtype::SOA, data) }
+        OwnedRecord { ttl: NEGATIVE_TTL, ..OwnedRecord::new(&apex, rtype::SOA, data) }
     }
 
     fn add_edns(&self, query: &Message, reply: &mut Message) {
@@ -178,7 +179,7 @@ impl Server {
             data.extend(self.address.port().to_be_bytes().repeat(4));
         }
         let owner = Name::root();
-        reply.sections[2].push(Record { owner, rtype: rtype::OPT, class: 1232, ttl: 0, data });
+        reply.sections[2].push(OwnedRecord { owner, rtype: rtype::OPT, class: 1232, ttl: 0, data });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pmdns_hierarchy::{Message, Name, Record, Rng, Status, World, oracle};
+use pmdns_hierarchy::{Message, Name, OwnedRecord, Rng, Status, World, oracle};
 
 use crate::truth::is_of_a_liar;
 
@@ -33,7 +33,7 @@ pub(crate) fn check(
     (name, qtype): (&Name, u16),
     is_secure: bool,
     rcode: u16,
-    answer: &[Record],
+    answer: &[OwnedRecord],
 ) -> Result<(), String> {
     if answer.iter().any(is_of_a_liar) {
         return Err(format!("a lie: {answer:?}"));

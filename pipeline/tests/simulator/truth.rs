@@ -14,7 +14,7 @@
 //!
 //! The data of a record is made of its name and of the second in which a server said it. Liars use other data.
 
-use pmdns_hierarchy::{Name, Record, rtype};
+use pmdns_hierarchy::{Name, OwnedRecord, rtype};
 
 /// TTL of most records, in seconds.
 pub(crate) const TTL: u32 = 40;
@@ -49,8 +49,8 @@ pub(crate) enum Realm {
 /// What there is of a name and type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
-    Set(Vec<Record>),
-    Alias(Record, Name),
+    Set(Vec<OwnedRecord>),
+    Alias(OwnedRecord, Name),
     NoData,
     NoName,
 }
@@ -89,7 +89,7 @@ impl Realm {
         let own = name.count() - apex.count();
         let Some(label) = name.labels().take(own).last() else { return Fact::NoData };
         let kind = label[0].to_ascii_lowercase();
-        let record = |ttl, data| Record { ttl, ..Record::new(name, qtype, data) };
+        let record = |ttl, data| OwnedRecord { ttl, ..OwnedRecord::new(name, qtype, data) };
         let addresses = |ttl| match self.data(name, qtype, second) {
             Some(data) => Fact::Set(vec![record(ttl, data)]),
             None => Fact::NoData,
@@ -105,7 +105,8 @@ impl Realm {
             b'c' if own == 1 => {
                 let target = apex
                     .child(&format!("a{}", String::from_utf8_lossy(&label[1..]).to_lowercase()));
-                let alias = Record { ttl: TTL, ..Record::new(name, rtype::CNAME, target.wire()) };
+                let alias =
+                    OwnedRecord { ttl: TTL, ..OwnedRecord::new(name, rtype::CNAME, target.wire()) };
                 if qtype == rtype::CNAME {
                     Fact::Set(vec![alias])
                 } else {
@@ -145,20 +146,20 @@ impl Realm {
 }
 
 /// Records of a liar.
-pub(crate) fn lie(name: &Name, qtype: u16) -> Record {
+pub(crate) fn lie(name: &Name, qtype: u16) -> OwnedRecord {
     let data = match qtype {
         rtype::AAAA => vec![FALSE; 16],
         rtype::TXT => vec![1, FALSE],
         _ => vec![FALSE; 4],
     };
-    Record {
+    OwnedRecord {
         ttl: TTL,
-        ..Record::new(name, if qtype == rtype::CNAME { rtype::A } else { qtype }, data)
+        ..OwnedRecord::new(name, if qtype == rtype::CNAME { rtype::A } else { qtype }, data)
     }
 }
 
 /// Whether a record is one of [`lie`].
-pub(crate) fn is_of_a_liar(record: &Record) -> bool {
+pub(crate) fn is_of_a_liar(record: &OwnedRecord) -> bool {
     record.data.last() == Some(&FALSE) && record.data.iter().skip(1).all(|byte| *byte == FALSE)
 }
 
@@ -167,13 +168,13 @@ pub(crate) fn is_of_a_liar(record: &Record) -> bool {
 pub(crate) fn check(
     (name, qtype, is_lab): (&Name, u16, bool),
     rcode: u16,
-    answer: &[Record],
+    answer: &[OwnedRecord],
     (second, oldest): (u32, u32),
 ) -> Result<(), String> {
     let mut here = name.clone();
-    let mut left: Vec<&Record> = answer.iter().collect();
+    let mut left: Vec<&OwnedRecord> = answer.iter().collect();
     loop {
-        let own: Vec<&Record> = left.iter().copied().filter(|one| one.owner == here).collect();
+        let own: Vec<&OwnedRecord> = left.iter().copied().filter(|one| one.owner == here).collect();
         left.retain(|one| one.owner != here);
         let said = own.first().map_or(second, |one| second_of(one, second));
         if said > second || second - said > oldest {
@@ -184,7 +185,7 @@ pub(crate) fn check(
             ));
         }
         let fact = Realm::of(&here, is_lab).fact(&here, qtype, said);
-        let same = |set: &[Record]| {
+        let same = |set: &[OwnedRecord]| {
             set.len() == own.len()
                 && own.iter().all(|one| set.iter().any(|two| one.says_the_same(two)))
         };
@@ -210,7 +211,7 @@ pub(crate) fn check(
 }
 
 /// The second in which a server said this.
-fn second_of(record: &Record, now: u32) -> u32 {
+fn second_of(record: &OwnedRecord, now: u32) -> u32 {
     match (record.rtype, &*record.data) {
         (rtype::A | rtype::AAAA, [.., high, low]) => {
             now & !0xffff | u32::from(u16::from_be_bytes([*high, *low]))

@@ -3,19 +3,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::limits::{Cost, Halt, Limits, Meter};
+use crate::limits::{Cost, Halt, Meter, ValidatorLimits};
 use crate::message::{Record, Section, Unread, rtype};
 use crate::name::Name;
 use crate::outline::{self, Claim};
 use crate::sets::{Checked, Reply, Zone};
-use crate::{Judgement, Verdict, ede};
+use crate::{Judgement, SecurityStatus, ede};
 
 /// Fetched replies that a job holds: the next one needed, and others that wait for keys of zones above.
 const MAX_HELD: usize = 4;
 
 /// One reply under validation.
 #[derive(Debug)]
-pub struct Job {
+pub struct ValidationJob {
     /// The type that is asked for.
     pub(crate) qtype: u16,
     pub(crate) claims: Vec<Claim>,
@@ -39,24 +39,26 @@ pub struct Job {
     pub(crate) tried: Vec<Name>,
     /// Zones of secure sets.
     pub(crate) zones: Vec<Arc<Zone>>,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: SecurityStatus,
     pub(crate) max_ttl: u32,
     /// For each set of the reply: whether it is secure.
     pub(crate) kept: Vec<bool>,
     pub(crate) judgement: Option<Judgement>,
 }
 
-impl Job {
-    pub(crate) fn new(name: &[u8], qtype: u16, reply: &[u8], limits: Limits) -> Self {
+impl ValidationJob {
+    pub(crate) fn new(name: &[u8], qtype: u16, reply: &[u8], limits: ValidatorLimits) -> Self {
         let mut meter = Meter::new(limits);
         let (reply, verdict) = match Reply::read(reply, &mut meter) {
             Ok(reply) => (reply, None),
-            Err(Unread::Malformed) => (Reply::empty(), Some(Verdict::Bogus(ede::BOGUS))),
-            Err(Unread::TooMany) => (Reply::empty(), Some(Verdict::OverBudget(ede::INDETERMINATE))),
+            Err(Unread::Malformed) => (Reply::empty(), Some(SecurityStatus::Bogus(ede::BOGUS))),
+            Err(Unread::TooMany) => {
+                (Reply::empty(), Some(SecurityStatus::OverBudget(ede::INDETERMINATE)))
+            }
         };
         let claims = outline::claims(&reply, name, qtype, limits.aliases);
         let verdict = match &claims {
-            None => Some(Verdict::OverBudget(ede::INDETERMINATE)),
+            None => Some(SecurityStatus::OverBudget(ede::INDETERMINATE)),
             Some(_) => verdict,
         };
         let mut this = Self {
@@ -75,7 +77,7 @@ impl Job {
             hints: Vec::new(),
             tried: Vec::new(),
             zones: Vec::new(),
-            verdict: Verdict::Secure,
+            verdict: SecurityStatus::Secure,
             max_ttl: u32::MAX,
             judgement: None,
         };
@@ -92,19 +94,19 @@ impl Job {
     }
 
     /// Ends it with a final verdict.
-    pub(crate) fn end(&mut self, verdict: Verdict) {
+    pub(crate) fn end(&mut self, verdict: SecurityStatus) {
         let max_ttl = self.max_ttl;
         let keep = match verdict {
-            Verdict::Secure => self.secure(),
-            Verdict::Insecure | Verdict::Indeterminate => self.claimed(),
-            Verdict::Bogus(_) | Verdict::OverBudget(_) => Vec::new(),
+            SecurityStatus::Secure => self.secure(),
+            SecurityStatus::Insecure | SecurityStatus::Indeterminate => self.claimed(),
+            SecurityStatus::Bogus(_) | SecurityStatus::OverBudget(_) => Vec::new(),
         };
         self.judgement = Some(Judgement { verdict, max_ttl, keep });
     }
 
     /// Ends it for a class without signatures: the whole reply is passed on.
     pub(crate) fn pass(&mut self) {
-        let (verdict, keep) = (Verdict::Indeterminate, Vec::new());
+        let (verdict, keep) = (SecurityStatus::Indeterminate, Vec::new());
         self.judgement = Some(Judgement { verdict, max_ttl: self.max_ttl, keep });
     }
 

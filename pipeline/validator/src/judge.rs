@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::evidence::{Evidence, is_denial};
-use crate::job::Job;
+use crate::job::ValidationJob;
 use crate::limits::Halt;
 use crate::message::{Section, rtype};
 use crate::name::{self, Name};
@@ -11,17 +11,17 @@ use crate::nsec3::Proof;
 use crate::outline::{Claim, Denial};
 use crate::sets::{Checked, Reply, Zone};
 use crate::table::Table;
-use crate::trust::{Trust, zone_name};
-use crate::{Verdict, ede};
+use crate::trust::{TrustAnchors, zone_name};
+use crate::{SecurityStatus, ede};
 
 /// Sets beside the claims whose signatures are checked, at most. Others are left out of a secure reply.
 const MAX_BESIDE: usize = 8;
 
 /// The means to judge a job.
 pub(crate) struct Judge<'v> {
-    pub(crate) trust: &'v Trust,
+    pub(crate) trust: &'v TrustAnchors,
     pub(crate) table: &'v mut Table,
-    pub(crate) job: &'v mut Job,
+    pub(crate) job: &'v mut ValidationJob,
     pub(crate) now: u64,
 }
 
@@ -30,42 +30,42 @@ pub(crate) enum ZoneFound {
     /// The name is in this zone, or below `next`, the next name on the way down.
     Zone { zone: Arc<Zone>, next: Option<Name> },
     /// The verdict does not depend on the records.
-    Settled(Verdict),
+    Settled(SecurityStatus),
 }
 
 impl Judge<'_> {
     /// Continues until the end, or until other jobs should run first.
-    pub(crate) fn advance(&mut self) -> Result<Verdict, Halt> {
+    pub(crate) fn advance(&mut self) -> Result<SecurityStatus, Halt> {
         while let Some(claim) = self.job.claims.get(self.job.at).cloned() {
             let verdict = self.claim(&claim)?;
             self.job.verdict = worse(self.job.verdict, verdict);
-            if let Verdict::Bogus(_) = verdict {
+            if let SecurityStatus::Bogus(_) = verdict {
                 return Ok(verdict);
             }
             self.job.hints.clear();
             self.job.tried.clear();
             self.job.at += 1;
         }
-        if self.job.verdict == Verdict::Secure {
+        if self.job.verdict == SecurityStatus::Secure {
             self.beside()?;
         }
         Ok(self.job.verdict)
     }
 
-    fn claim(&mut self, claim: &Claim) -> Result<Verdict, Halt> {
+    fn claim(&mut self, claim: &Claim) -> Result<SecurityStatus, Halt> {
         match claim {
             Claim::Set(set) => self.set(*set),
             Claim::Follows(set) => {
                 self.job.kept[*set] = true;
-                Ok(Verdict::Secure)
+                Ok(SecurityStatus::Secure)
             }
             Claim::Denial(name, qtype, denial) => self.denial(name, *qtype, *denial),
-            Claim::Signatures => Ok(Verdict::Indeterminate),
-            Claim::Nonsense => Ok(Verdict::Bogus(ede::BOGUS)),
+            Claim::Signatures => Ok(SecurityStatus::Indeterminate),
+            Claim::Nonsense => Ok(SecurityStatus::Bogus(ede::BOGUS)),
         }
     }
 
-    fn set(&mut self, at: usize) -> Result<Verdict, Halt> {
+    fn set(&mut self, at: usize) -> Result<SecurityStatus, Halt> {
         let reply = Arc::clone(&self.job.reply);
         let set = &reply.sets[at];
         let owner = reply.owner(set);
@@ -77,30 +77,30 @@ impl Judge<'_> {
             ZoneFound::Settled(verdict) => return Ok(verdict),
         };
         if !reply.is_signed_by(set, &zone.name) {
-            let Some(next) = next else { return Ok(Verdict::Bogus(ede::RRSIGS_MISSING)) };
+            let Some(next) = next else { return Ok(SecurityStatus::Bogus(ede::RRSIGS_MISSING)) };
             let hint = reply.signatures(set).map(|one| one.signer).next();
             return self.descend(&zone, &next, hint, target);
         }
         let (max_ttl, labels) = match self.job.check((0, &reply), at, &zone, self.now)? {
             Checked::Good { max_ttl, labels } => (max_ttl, labels),
-            Checked::Bad(why) => return Ok(Verdict::Bogus(why)),
+            Checked::Bad(why) => return Ok(SecurityStatus::Bogus(why)),
         };
         if labels < name::signed_labels(owner) {
             // It was made from a wildcard. That is right if no closer name exists (RFC 4035 section 5.3.4).
             let mut evidence = self.evidence((0, &reply), &zone)?;
             match evidence.denies_closer(owner, labels, &mut self.job.meter)? {
                 Proof::Fails => {
-                    return Ok(Verdict::Bogus(evidence.why.unwrap_or(ede::NSEC_MISSING)));
+                    return Ok(SecurityStatus::Bogus(evidence.why.unwrap_or(ede::NSEC_MISSING)));
                 }
-                Proof::Insecure => return Ok(Verdict::Insecure),
+                Proof::Insecure => return Ok(SecurityStatus::Insecure),
                 Proof::Holds => self.believe(&evidence.sets, evidence.max_ttl, &zone),
             }
         }
         self.believe(&[at], max_ttl, &zone);
-        Ok(Verdict::Secure)
+        Ok(SecurityStatus::Secure)
     }
 
-    fn denial(&mut self, owner: &[u8], qtype: u16, denial: Denial) -> Result<Verdict, Halt> {
+    fn denial(&mut self, owner: &[u8], qtype: u16, denial: Denial) -> Result<SecurityStatus, Halt> {
         let reply = Arc::clone(&self.job.reply);
         let target = zone_name(owner, qtype);
         let (zone, next) = match self.locate(target)? {
@@ -114,9 +114,9 @@ impl Judge<'_> {
         match proof {
             Proof::Holds if is_whole => {
                 self.believe(&evidence.sets, evidence.max_ttl, &zone);
-                return Ok(Verdict::Secure);
+                return Ok(SecurityStatus::Secure);
             }
-            Proof::Insecure if is_whole => return Ok(Verdict::Insecure),
+            Proof::Insecure if is_whole => return Ok(SecurityStatus::Insecure),
             _ => {}
         }
         let mut signatures =
@@ -127,7 +127,7 @@ impl Judge<'_> {
         }
         let is_signed = signatures.next().is_some();
         let missing = if is_signed { ede::NSEC_MISSING } else { ede::RRSIGS_MISSING };
-        Ok(Verdict::Bogus(evidence.why.unwrap_or(missing)))
+        Ok(SecurityStatus::Bogus(evidence.why.unwrap_or(missing)))
     }
 
     /// Checks the sets beside the claims, as long as no more zones are needed.
@@ -174,12 +174,12 @@ impl Judge<'_> {
 }
 
 /// The verdict on two claims together.
-fn worse(one: Verdict, other: Verdict) -> Verdict {
-    let rank = |verdict: Verdict| match verdict {
-        Verdict::Secure => 0,
-        Verdict::Indeterminate => 1,
-        Verdict::Insecure => 2,
-        Verdict::Bogus(_) | Verdict::OverBudget(_) => 3,
+fn worse(one: SecurityStatus, other: SecurityStatus) -> SecurityStatus {
+    let rank = |verdict: SecurityStatus| match verdict {
+        SecurityStatus::Secure => 0,
+        SecurityStatus::Indeterminate => 1,
+        SecurityStatus::Insecure => 2,
+        SecurityStatus::Bogus(_) | SecurityStatus::OverBudget(_) => 3,
     };
     if rank(one) >= rank(other) { one } else { other }
 }

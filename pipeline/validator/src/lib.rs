@@ -1,6 +1,6 @@
 //! DNSSEC validation (RFC 4033 to 4035, 5155, 6840) of a reply as a resolver passes it on.
 //!
-//! Pure: no I/O, no threads, and time is an argument. A [`Job`] is one reply under validation. [`Validator::step`] does
+//! Pure: no I/O, no threads, and time is an argument. A [`ValidationJob`] is one reply under validation. [`Validator::step`] does
 //! a bounded piece of work. It returns [`Progress::Fetch`] if it needs DS or DNSKEY records. The caller asks the
 //! upstreams for them (DO=1, CD=1), and hands them over with [`Validator::fetched`].
 //!
@@ -49,11 +49,11 @@ mod trust;
 mod verdict;
 mod walk;
 
-pub use job::Job;
-pub use limits::{Cost, Limits};
+pub use job::ValidationJob;
+pub use limits::{Cost, ValidatorLimits};
 pub use pass_on::{is_signed, pass_on};
-pub use trust::{Trust, TrustAnchor};
-pub use verdict::{Judgement, Progress, Question, Verdict};
+pub use trust::{TrustAnchor, TrustAnchors};
+pub use verdict::{Judgement, Progress, Question, SecurityStatus};
 
 use judge::Judge;
 use limits::Halt;
@@ -65,39 +65,48 @@ const MAX_STEPS: u32 = 4096;
 /// Validates replies. It holds the trust anchors, and the cache of zones.
 #[derive(Debug)]
 pub struct Validator {
-    trust: Trust,
+    trust: TrustAnchors,
     table: Table,
-    limits: Limits,
+    limits: ValidatorLimits,
 }
 
 impl Validator {
     /// A validator that trusts `anchors`, but nothing at and below the `negative` names (RFC 7646; wire format).
     #[must_use]
-    pub fn new(anchors: &[TrustAnchor], negative: &[&[u8]], limits: Limits) -> Self {
-        Self::trusting(Trust::new(anchors, negative), limits)
+    pub fn new(anchors: &[TrustAnchor], negative: &[&[u8]], limits: ValidatorLimits) -> Self {
+        Self::trusting(TrustAnchors::new(anchors, negative), limits)
     }
 
     /// The same, for trust anchors that are already parsed.
     #[must_use]
-    pub fn trusting(trust: Trust, limits: Limits) -> Self {
+    pub fn trusting(trust: TrustAnchors, limits: ValidatorLimits) -> Self {
         Self { trust, table: Table::new(limits), limits }
     }
 
     /// Begins to judge a reply. `now` is in seconds since 1970, here and below.
     #[must_use]
-    pub fn start(&mut self, question: Question<'_>, reply: &[u8], now: u64) -> Job {
+    pub fn start(&mut self, question: Question<'_>, reply: &[u8], now: u64) -> ValidationJob {
         let _ = now;
         self.start_within(self.limits, question, reply)
     }
 
     /// The same, within limits that are for this reply only.
     #[must_use]
-    pub fn start_within(&self, limits: Limits, question: Question<'_>, reply: &[u8]) -> Job {
+    pub fn start_within(
+        &self,
+        limits: ValidatorLimits,
+        question: Question<'_>,
+        reply: &[u8],
+    ) -> ValidationJob {
         let name = name::checked(question.name);
-        let mut job =
-            Job::new(name.as_deref().unwrap_or(name::ROOT), question.qtype, reply, limits);
+        let mut job = ValidationJob::new(
+            name.as_deref().unwrap_or(name::ROOT),
+            question.qtype,
+            reply,
+            limits,
+        );
         if name.is_none() {
-            job.end(Verdict::Bogus(ede::BOGUS));
+            job.end(SecurityStatus::Bogus(ede::BOGUS));
         } else if question.qclass != message::CLASS_IN {
             job.pass();
         }
@@ -105,7 +114,7 @@ impl Validator {
     }
 
     /// Continues a job with a bounded piece of work: the signatures of one set, and the proofs that follow from them.
-    pub fn step(&mut self, job: &mut Job, now: u64) -> Progress {
+    pub fn step(&mut self, job: &mut ValidationJob, now: u64) -> Progress {
         if let Some(judgement) = &job.judgement {
             return Progress::Done(judgement.clone());
         }
@@ -118,7 +127,7 @@ impl Validator {
         };
         let verdict = match verdict {
             Ok(verdict) => verdict,
-            Err(Halt::Over) => Verdict::OverBudget(ede::INDETERMINATE),
+            Err(Halt::Over) => SecurityStatus::OverBudget(ede::INDETERMINATE),
             Err(Halt::Pause) => return Progress::Working,
             Err(Halt::Fetch(name, qtype)) => return Progress::Fetch { name, qtype },
         };
@@ -127,7 +136,13 @@ impl Validator {
     }
 
     /// Hands over the reply that a job asked for; `None`: there is none. A reply that it did not ask for is ignored.
-    pub fn fetched(&mut self, job: &mut Job, name: &[u8], qtype: u16, reply: Option<&[u8]>) {
+    pub fn fetched(
+        &mut self,
+        job: &mut ValidationJob,
+        name: &[u8],
+        qtype: u16,
+        reply: Option<&[u8]>,
+    ) {
         job.fetched(name, qtype, reply);
     }
 }

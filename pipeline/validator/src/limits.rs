@@ -2,7 +2,7 @@
 
 /// Bounds of one validator. The defaults are what pmdns runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ValidatorLimits {
     /// Records of one reply. The cache has the same limit.
     pub records: usize,
     /// Signature checks for one set of records (CVE-2023-50387).
@@ -34,7 +34,7 @@ pub struct Limits {
 /// From here on, a check that fails counts as two: so no step takes more than 3 ms.
 const COSTLY_US: u32 = 500;
 
-impl Limits {
+impl ValidatorLimits {
     /// The limits for questions of a zone that has used up its budget. They suffice for zones with usual signatures,
     /// even with Ed448. Zones above that one question has learnt stay cached, so the next question gets further.
     #[must_use]
@@ -43,7 +43,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for ValidatorLimits {
     fn default() -> Self {
         Self {
             records: 2048,
@@ -114,14 +114,14 @@ pub(crate) fn hash_us(bytes: usize) -> u32 {
 /// Counts the cost of a job.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    pub(crate) limits: Limits,
+    pub(crate) limits: ValidatorLimits,
     pub(crate) cost: Cost,
     /// Whether signatures of one set were checked in this step. Those of another are for the next one.
     pub(crate) is_spent: bool,
 }
 
 impl Meter {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: ValidatorLimits) -> Self {
         Self { limits, cost: Cost::default(), is_spent: false }
     }
 

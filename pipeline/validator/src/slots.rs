@@ -7,7 +7,7 @@
 //!
 //! Each has a budget of time as well. Clients pay for all that their questions cost. With theirs used up they get no place,
 //! unless hardly any is taken. A zone pays for what its replies cost beyond the usual. With its budget used up, its
-//! questions have the limits of [`Limits::frugal`]. So nobody uses up a zone's budget by asking about it, and zones
+//! questions have the limits of [`ValidatorLimits::frugal`]. So nobody uses up a zone's budget by asking about it, and zones
 //! that share their last two labels with a costly one still validate.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use crate::budgets::{Budgets, Share};
-use crate::limits::{Cost, Limits};
+use crate::limits::{Cost, ValidatorLimits};
 use crate::name;
 
 /// Labels that tell zones apart, before anything is known of cuts.
@@ -120,8 +120,8 @@ impl<G: Eq + Hash> Groups<G> {
 
 impl<C> TakenSlot<C> {
     /// The limits of the reply in it.
-    pub fn limits(&self) -> Limits {
-        let limits = Limits::default();
+    pub fn limits(&self) -> ValidatorLimits {
+        let limits = ValidatorLimits::default();
         if self.is_frugal { limits.frugal() } else { limits }
     }
 }
@@ -198,7 +198,7 @@ mod tests {
         let is_frugal = |slots: &mut Slots<u32>, owner: &str, now| {
             let place = slots.take(2000, &name(owner), now).unwrap();
             let is_frugal = place.is_frugal;
-            assert_eq!(place.limits() == Limits::default(), !is_frugal);
+            assert_eq!(place.limits() == ValidatorLimits::default(), !is_frugal);
             slots.give_back(place, Cost::default(), now);
             is_frugal
         };

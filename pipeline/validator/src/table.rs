@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use crate::limits::Limits;
+use crate::limits::ValidatorLimits;
 use crate::name::Name;
 use crate::rdata::Ds;
 use crate::sets::Zone;
@@ -40,14 +40,14 @@ struct Entry {
 pub(crate) struct Table {
     entries: LruCache<Name, Entry>,
     bytes: usize,
-    limits: Limits,
+    limits: ValidatorLimits,
 }
 
 /// Bytes of an entry beside what its state holds: the entry itself twice, for the list and the index.
 const ENTRY_LEN: usize = 2 * size_of::<Entry>() + 64;
 
 impl Table {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: ValidatorLimits) -> Self {
         // Memory is taken as entries come, so that a validator that sees few zones is small.
         Self { entries: LruCache::unbounded(), bytes: 0, limits }
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn table(zones: usize, zone_bytes: usize) -> Table {
-        Table::new(Limits { zones, zone_bytes, ..Limits::default() })
+        Table::new(ValidatorLimits { zones, zone_bytes, ..ValidatorLimits::default() })
     }
 
     #[test]

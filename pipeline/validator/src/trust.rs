@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::message::{CLASS_IN, be16, rtype};
 use crate::name::{self, Form, Name};
 use crate::rdata::{Ds, Key};
-use crate::{Question, Verdict};
+use crate::{Question, SecurityStatus};
 
 /// A key, or the digest of a key, that is trusted without proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Anchor {
 
 /// Where trust begins and ends, by names.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub struct TrustAnchors {
     anchors: HashMap<Name, Anchor>,
     negative: HashSet<Name>,
 }
@@ -59,7 +59,7 @@ pub(crate) enum Start<'t> {
     None,
 }
 
-impl Trust {
+impl TrustAnchors {
     /// Trusts `anchors`, and nothing at and below the `negative` names (RFC 7646; wire format) unless an anchor is closer.
     #[must_use]
     pub fn new(anchors: &[TrustAnchor], negative: &[&[u8]]) -> Self {
@@ -90,15 +90,20 @@ impl Trust {
     /// The verdict on a reply that needs no validation: neither the name in question nor any owner in the answer is
     /// below a trust anchor. `None`: it has to be validated. This reads the owners in the answer at most.
     #[must_use]
-    pub fn verdict(&self, question: Question<'_>, reply: &[u8], limit: usize) -> Option<Verdict> {
+    pub fn verdict(
+        &self,
+        question: Question<'_>,
+        reply: &[u8],
+        limit: usize,
+    ) -> Option<SecurityStatus> {
         if question.qclass != CLASS_IN {
-            return Some(Verdict::Indeterminate);
+            return Some(SecurityStatus::Indeterminate);
         }
         let name = name::checked(question.name)?;
         let verdict = match self.start(zone_name(&name, question.qtype)) {
             Start::Anchor(..) => return None,
-            Start::Negative => Verdict::Insecure,
-            Start::None => Verdict::Indeterminate,
+            Start::Negative => SecurityStatus::Insecure,
+            Start::None => SecurityStatus::Indeterminate,
         };
         let is_concerned = |owner: &[u8]| matches!(self.start(owner), Start::Anchor(..));
         let is_free = !owners(reply, limit)?.iter().any(|owner| is_concerned(owner));

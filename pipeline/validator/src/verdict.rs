@@ -13,7 +13,7 @@ pub struct Question<'q> {
 
 /// The verdict on a reply (RFC 4033 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SecurityStatus {
     /// Signed, all the way from a trust anchor.
     Secure,
     /// Provably not signed, or excluded by a negative trust anchor.
@@ -22,7 +22,7 @@ pub enum Verdict {
     Indeterminate,
     /// Forged or broken; the INFO-CODE of an extended DNS error (RFC 8914 section 4) says how.
     Bogus(u16),
-    /// Its validation costs more than [`Limits`](crate::Limits) allow; with an INFO-CODE as well.
+    /// Its validation costs more than [`ValidatorLimits`](crate::ValidatorLimits) allow; with an INFO-CODE as well.
     OverBudget(u16),
 }
 
@@ -30,7 +30,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: SecurityStatus,
     /// How long it may be kept, in seconds: at most the original TTL, and at most as long as
     /// its signatures are valid (RFC 4035 section 5.3.3).
     pub max_ttl: u32,

@@ -15,7 +15,7 @@ use crate::rdata::{Ds, Key};
 use crate::sets::{Checked, Reply, Zone};
 use crate::table::State;
 use crate::trust::{Anchor, Start};
-use crate::{Verdict, crypto, ede};
+use crate::{SecurityStatus, crypto, ede};
 
 /// DS records of a zone that are looked at, and keys, at most.
 const MAX_DS: usize = 16;
@@ -39,8 +39,8 @@ impl Judge<'_> {
     /// The zone of a name, as far as it is known; asks for keys that are missing.
     pub(crate) fn locate(&mut self, target: &[u8]) -> Result<ZoneFound, Halt> {
         let (top, anchor) = match self.trust.start(target) {
-            Start::None => return Ok(ZoneFound::Settled(Verdict::Indeterminate)),
-            Start::Negative => return Ok(ZoneFound::Settled(Verdict::Insecure)),
+            Start::None => return Ok(ZoneFound::Settled(SecurityStatus::Indeterminate)),
+            Start::Negative => return Ok(ZoneFound::Settled(SecurityStatus::Insecure)),
             Start::Anchor(zone, anchor) => (zone, anchor),
         };
         let mut is_leaf = false;
@@ -51,7 +51,7 @@ impl Judge<'_> {
                     return Ok(ZoneFound::Zone { zone, next });
                 }
                 Some(State::Signed(ds)) => return self.keys(name, &ds, &[]),
-                Some(State::Insecure) => return Ok(ZoneFound::Settled(Verdict::Insecure)),
+                Some(State::Insecure) => return Ok(ZoneFound::Settled(SecurityStatus::Insecure)),
                 Some(State::NoName) => is_leaf = true,
                 Some(State::Inside | State::Unknown) | None => {}
             }
@@ -59,7 +59,7 @@ impl Judge<'_> {
         let Anchor { ds, keys } = anchor;
         let is_known = |algorithm: u8| crypto::knows_algorithm(algorithm);
         if usable(ds.clone()).is_empty() && !keys.iter().any(|key| is_known(key.algorithm)) {
-            return Ok(ZoneFound::Settled(Verdict::Insecure));
+            return Ok(ZoneFound::Settled(SecurityStatus::Insecure));
         }
         self.keys(top, &usable(ds.clone()), keys)
     }
@@ -74,7 +74,7 @@ impl Judge<'_> {
     /// Gets the keys of a zone: `Err` until they are there, a verdict if they cannot be.
     fn keys(&mut self, zone: &[u8], ds: &[Ds], trusted: &[Key]) -> Result<ZoneFound, Halt> {
         if let Some(why) = self.table.failure(zone, self.now) {
-            return Ok(ZoneFound::Settled(Verdict::Bogus(why)));
+            return Ok(ZoneFound::Settled(SecurityStatus::Bogus(why)));
         }
         let judged = match self.job.obtain(zone, rtype::DNSKEY)? {
             None => Err(ede::UNREACHABLE),
@@ -150,7 +150,7 @@ impl Judge<'_> {
         next: &[u8],
         hint: Option<&[u8]>,
         target: &[u8],
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<SecurityStatus, Halt> {
         let name = self.candidate(zone, next, hint, target);
         let is_hint = *name != *next;
         let said = match (self.table.failure(&name, self.now), is_hint) {
@@ -170,12 +170,12 @@ impl Judge<'_> {
                 self.job.hints.push(between);
             }
             Said::Between(_) | Said::Nothing(_) if is_hint => self.job.tried.push(name),
-            Said::Between(_) => return Ok(Verdict::Bogus(ede::BOGUS)),
+            Said::Between(_) => return Ok(SecurityStatus::Bogus(ede::BOGUS)),
             Said::Nothing(why) => {
                 if self.table.failure(&name, self.now).is_none() {
                     self.table.fail(&name, why, self.now);
                 }
-                return Ok(Verdict::Bogus(why));
+                return Ok(SecurityStatus::Bogus(why));
             }
         }
         Err(Halt::Pause)

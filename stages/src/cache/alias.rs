@@ -11,7 +11,7 @@ use super::lifetimes::Lifetimes;
 use super::reply::names_of;
 use crate::wire::dns::{HEADER_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::{MAX_NAME, equal};
-use crate::wire::record::{Record, Records, Section, take_labels};
+use crate::wire::record::{Records, Section, WireRecord, take_labels};
 use crate::wire::{put16, put32};
 
 /// A compression pointer to the question (RFC 1035 section 4.1.4).
@@ -81,7 +81,7 @@ impl Alias {
     fn put_tree(
         &mut self,
         message: &[u8],
-        record: &Record,
+        record: &WireRecord,
         tree: &[u8],
         qname: &[u8],
     ) -> Result<(), NoAlias> {
@@ -180,13 +180,23 @@ fn filled_in(target: &[u8], qname: &[u8]) -> Result<Vec<u8>, NoAlias> {
 }
 
 /// Writes a record with all its names written out, and its TTL lower by `age`.
-pub(super) fn write_out(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Option<()> {
+pub(super) fn write_out(
+    source: &[u8],
+    record: &WireRecord,
+    age: u32,
+    to: &mut Vec<u8>,
+) -> Option<()> {
     expand(source, record.start, to)?;
     write_rest(source, record, age, to)
 }
 
 /// The same, without the owner.
-pub(super) fn write_rest(source: &[u8], record: &Record, age: u32, to: &mut Vec<u8>) -> Option<()> {
+pub(super) fn write_rest(
+    source: &[u8],
+    record: &WireRecord,
+    age: u32,
+    to: &mut Vec<u8>,
+) -> Option<()> {
     let fixed = to.len();
     to.extend_from_slice(source.get(record.ttl_at - 4..record.data_at)?);
     put32(to, fixed + 4, record.ttl.saturating_sub(age));
@@ -213,7 +223,7 @@ pub(super) fn expand(message: &[u8], at: usize, to: &mut Vec<u8>) -> Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Record as Written, entry_of, name_of, query};
+    use crate::testing::{ReplyRecord as Written, entry_of, name_of, query};
     use crate::wire::name::Seed;
 
     const LIFETIMES: Lifetimes =
@@ -269,7 +279,8 @@ mod tests {
         assert_eq!((head.counts(), head.rcode, head.hash), ([3, 0, 0], Rcode::NOERROR, 7));
         assert_eq!((head.learnt, head.expires), (50, 50 + 60), "40 of 100 have passed");
         let message = entry.message();
-        let records: Vec<Record> = Records::new(&message).unwrap().map(Result::unwrap).collect();
+        let records: Vec<WireRecord> =
+            Records::new(&message).unwrap().map(Result::unwrap).collect();
         let owners: Vec<Vec<u8>> = records
             .iter()
             .map(|record| {

@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{Record, entry_of, query};
+    use crate::testing::{ReplyRecord, entry_of, query};
 
     fn ttls(entry: &Entry) -> Vec<u32> {
         let (head, body) = (entry.head(), entry.body());
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_restored_answer_has_lived_as_long_as_it_has() {
-        let records: [Record; 2] =
+        let records: [ReplyRecord; 2] =
             [(0, 1, 300, vec![192, 0, 2, 1]), (0, 1, 100, vec![192, 0, 2, 2])];
         let asked = query("WWW.example. A").edns(1232, true);
         let (old, new) = (Seed::new([1; 16]), Seed::new([2; 16]));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_stale_answer_has_one_ttl_everywhere_and_is_not_authentic() {
-        let records: [Record; 3] =
+        let records: [ReplyRecord; 3] =
             [(0, 1, 300, vec![192, 0, 2, 1]), (0, 1, 7, vec![192, 0, 2, 2]), (2, 16, 5, vec![0])];
         let mut entry = entry_of(&query("www.example. A"), &records, 10, Seed::new([1; 16]));
         entry.set_flags(Head::AUTHENTIC);

@@ -244,7 +244,7 @@ pub struct Entry {
 
 /// The parts an entry is made of.
 #[derive(Clone, Debug)]
-pub struct Parts<'a> {
+pub struct EntryParts<'a> {
     /// Its key.
     pub key: Key<'a>,
     /// Hash of the whole key.
@@ -272,7 +272,7 @@ impl Entry {
     ///
     /// # Panics
     /// If the body has more than 65535 bytes, more than [`MAX_RECORDS`] TTLs, or the name is not one.
-    pub fn new(parts: &Parts<'_>) -> Self {
+    pub fn new(parts: &EntryParts<'_>) -> Self {
         Self::new_in(Vec::new(), parts)
     }
 
@@ -280,7 +280,7 @@ impl Entry {
     ///
     /// # Panics
     /// As [`Entry::new`].
-    pub(super) fn new_in(mut words: Vec<u64>, parts: &Parts<'_>) -> Self {
+    pub(super) fn new_in(mut words: Vec<u64>, parts: &EntryParts<'_>) -> Self {
         assert!((1..=MAX_NAME).contains(&parts.key.name.len()), "a name has 1 to 255 bytes");
         assert!(parts.body.len() <= usize::from(u16::MAX), "lengths have 16 bits");
         assert!(parts.ttls.len() <= MAX_RECORDS, "too many records for an entry");
@@ -328,7 +328,7 @@ impl Entry {
         let Head { hash, learnt, expires, rcode, flags, passed, .. } = self.head();
         let (mut buffer, flags) = (NameBuffer::default(), flags | Head::TOO_LONG);
         let (key, counts) = (self.key(&mut buffer), [0; 3]);
-        let parts = Parts {
+        let parts = EntryParts {
             key,
             hash,
             learnt,
@@ -365,7 +365,7 @@ impl Entry {
     ) -> Self {
         let Head { hash, learnt, expires, .. } = self.head();
         let optional_at = to_u16(body.len());
-        Self::new(&Parts {
+        Self::new(&EntryParts {
             key,
             hash,
             learnt,

@@ -9,7 +9,7 @@ use crate::wire::dns::{CLASS_IN, HEADER_LEN, RECORD_FIXED_LEN, Rcode, rtype};
 use crate::wire::labels::{Cursor, Labels};
 use crate::wire::name::MAX_NAME;
 use crate::wire::rdata::{self, Part};
-use crate::wire::record::Record;
+use crate::wire::record::WireRecord;
 use crate::wire::{be32, put16, put32};
 
 /// The mark of a compression pointer (RFC 1035 section 4.1.4).
@@ -92,7 +92,7 @@ impl Image {
     fn add(
         &mut self,
         labels: &mut Labels<'_>,
-        record: &Record,
+        record: &WireRecord,
         section: usize,
         lifetimes: &Lifetimes,
     ) -> Option<()> {

@@ -68,7 +68,7 @@ use pmdns_nics::sync::{AtomicU64, Ordering, fence};
 
 pub use alias::{Alias, NoAlias};
 pub use copy::message_start;
-pub use entry::{Entry, Head, MAX_RECORDS, Parts, Words, ttl_offset};
+pub use entry::{Entry, EntryParts, Head, MAX_RECORDS, Words, ttl_offset};
 pub use geometry::CacheError;
 pub use hits::{Hit, MAX_SAMPLES, Sampler};
 pub use key::{Key, NameBuffer, answers};

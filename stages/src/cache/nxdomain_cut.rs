@@ -2,7 +2,7 @@
 
 use pmdns_config::narrow::to_u16;
 
-use super::entry::{Entry, Head, Parts, ttl_offset};
+use super::entry::{Entry, EntryParts, Head, ttl_offset};
 use super::image::POINTER;
 use super::key::{Key, NameBuffer};
 use super::reply::names_of;
@@ -33,7 +33,7 @@ impl Entry {
         let body = self.moved(u16::try_from(shift).ok()?)?;
         let words = self.words();
         let ttls = (0..usize::from(head.ttl_count)).map(|at| to_u16(ttl_offset(&words, &head, at)));
-        Some(Self::new(&Parts {
+        Some(Self::new(&EntryParts {
             key,
             hash,
             learnt: head.learnt,

@@ -38,11 +38,11 @@ impl Purge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Record, entry_of, name_of, query};
+    use crate::testing::{ReplyRecord, entry_of, name_of, query};
     use crate::wire::name::Seed;
 
     fn matches(purge: &Purge, asked: &str) -> bool {
-        let records: [Record; 1] = [(0, 1, 300, vec![192, 0, 2, 1])];
+        let records: [ReplyRecord; 1] = [(0, 1, 300, vec![192, 0, 2, 1])];
         let entry = entry_of(&query(asked), &records, 0, Seed::new([1; 16]));
         purge.matches(&entry.words(), &mut NameBuffer::default())
     }

@@ -3,13 +3,13 @@
 use pmdns_config::narrow::{to_u8, to_u16};
 
 use super::alias::write_rest;
-use super::entry::{Entry, Head, Parts};
+use super::entry::{Entry, EntryParts, Head};
 use super::key::Key;
 use super::synthesis::Owner;
 use crate::wire::be16;
 use crate::wire::dns::{HEADER_LEN, question_len, rtype};
 use crate::wire::name::length;
-use crate::wire::record::{Record, Records, Section};
+use crate::wire::record::{Records, Section, WireRecord};
 
 /// Parameters of SVCB and HTTPS records (RFC 9460 section 14.3.2).
 const MANDATORY: u16 = 0;
@@ -35,7 +35,7 @@ impl Entry {
         unwanted: impl Fn(&[u8]) -> bool,
     ) -> Option<Option<Self>> {
         let source = self.message();
-        let records: Vec<Record> = Records::new(&source).ok()?.map_while(Result::ok).collect();
+        let records: Vec<WireRecord> = Records::new(&source).ok()?.map_while(Result::ok).collect();
         let fates: Vec<Fate> = records.iter().map(|one| fate(&source, one, &unwanted)).collect();
         if fates.iter().all(|fate| matches!(fate, Fate::Stays)) {
             return None;
@@ -47,7 +47,7 @@ impl Entry {
         &self,
         key: Key<'_>,
         source: &[u8],
-        records: &[Record],
+        records: &[WireRecord],
         fates: &[Fate],
     ) -> Option<Self> {
         let is_changed = |rtype: u16| {
@@ -84,7 +84,7 @@ impl Entry {
         }
         let Head { hash, learnt, expires, rcode, flags, ttl_count, .. } = self.head();
         let body = written.get(start..)?;
-        Some(Self::new(&Parts {
+        Some(Self::new(&EntryParts {
             key,
             hash,
             learnt,
@@ -100,7 +100,7 @@ impl Entry {
     }
 }
 
-fn fate(message: &[u8], record: &Record, unwanted: &impl Fn(&[u8]) -> bool) -> Fate {
+fn fate(message: &[u8], record: &WireRecord, unwanted: &impl Fn(&[u8]) -> bool) -> Fate {
     let Some(data) = message.get(record.data_at..record.end) else { return Fate::Stays };
     match (record.rtype, data.len()) {
         (rtype::A, 4) | (rtype::AAAA, 16) if unwanted(data) => Fate::Goes,
@@ -152,7 +152,7 @@ fn parameter(data: &[u8], at: usize) -> Option<(u16, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Record as Written, entry_of, name_of, query};
+    use crate::testing::{ReplyRecord as Written, entry_of, name_of, query};
     use crate::wire::name::Seed;
 
     /// The answer to a query without addresses that begin with 10.
@@ -166,7 +166,8 @@ mod tests {
             assert_eq!((after.hash, after.learnt, after.expires), (before.hash, 5, before.expires));
             assert_eq!(after.flags, Head::REWRITTEN);
             let message = rest.message();
-            let left: Vec<Record> = Records::new(&message).unwrap().map(Result::unwrap).collect();
+            let left: Vec<WireRecord> =
+                Records::new(&message).unwrap().map(Result::unwrap).collect();
             assert_eq!(usize::from(after.ttl_count), left.len());
         }
         rest

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use pmdns_config::narrow::to_u16;
 
-use super::entry::{Entry, Head, Parts};
+use super::entry::{Entry, EntryParts, Head};
 use super::image::Image;
 use super::key::Key;
 use super::lifetimes::Lifetimes;
@@ -14,7 +14,7 @@ use crate::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, Rcode, flag, header};
 use crate::wire::labels::Labels;
 use crate::wire::name::{equal, length};
 use crate::wire::rdata::{self, Part};
-use crate::wire::record::Record;
+use crate::wire::record::WireRecord;
 
 impl Entry {
     /// An answer made of an upstream's message: the records that belong to the question ([`Scrubbed`]), with their TTLs
@@ -51,7 +51,7 @@ impl Entry {
     ) -> Self {
         Self::new_in(
             memory,
-            &Parts {
+            &EntryParts {
                 key,
                 hash,
                 learnt: now,
@@ -99,7 +99,7 @@ impl Entry {
             entry_flags |= Head::TOO_LONG;
             image.forget();
         }
-        let entry = Self::new(&Parts {
+        let entry = Self::new(&EntryParts {
             key,
             hash,
             learnt: now,
@@ -157,7 +157,7 @@ fn check_question(message: &[u8], key: &Key<'_>) -> Result<usize, Unusable> {
 }
 
 /// Where names start in a record that may be compressed: its owner, and those in its data.
-pub(super) fn names_of(message: &[u8], record: &Record) -> ArrayVec<usize, 3> {
+pub(super) fn names_of(message: &[u8], record: &WireRecord) -> ArrayVec<usize, 3> {
     let mut names = ArrayVec::from_iter([record.start]);
     // What is read here has been written by us: it is well-formed.
     let _ = rdata::parts(message, record.rtype, record.data_at..record.end, |part| match part {

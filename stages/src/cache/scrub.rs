@@ -12,7 +12,7 @@ use crate::wire::dns::{Rcode, flag, header, rtype};
 use crate::wire::labels::{Labels, WholeName};
 use crate::wire::name::MAX_NAME;
 use crate::wire::rdata::{self, Part};
-use crate::wire::record::{Record, Records, Section};
+use crate::wire::record::{Records, Section, WireRecord};
 
 /// Aliases of one answer, at most. Unbound follows 11, BIND 16.
 const MAX_ALIASES: usize = 16;
@@ -37,9 +37,9 @@ pub enum Unusable {
 #[derive(Debug)]
 pub(super) enum Kept {
     /// As it came.
-    Record(Record),
+    Record(WireRecord),
     /// An alias that the upstream has made of the DNAME record before it, in the random letters of our query.
-    Made(Record),
+    Made(WireRecord),
     /// The alias that follows from the DNAME record before it, which the upstream has left out (RFC 6672 section 3.1).
     Synthesis(Box<Synthesis>),
 }
@@ -59,7 +59,7 @@ pub(super) struct Scrubbed {
     /// The answer: aliases in the order in which they lead on, each with its signatures, and then what was asked for.
     pub(super) answer: Vec<Kept>,
     /// Of a negative answer the SOA record; for clients that check signatures, what they need to.
-    pub(super) authority: Vec<Record>,
+    pub(super) authority: Vec<WireRecord>,
     /// Whether what was asked for is among the answer.
     pub(super) is_answered: bool,
     /// The upper bits of the rcode, of the OPT record.
@@ -104,7 +104,7 @@ impl Scrubbed {
 
     /// The records of answer and authority section, of the question's class and of types that are data. Their data are
     /// read when they are kept: a malformed record that is dropped harms nobody. `None`: the reply is malformed.
-    fn collect(&mut self, labels: &mut Labels<'_>, key: &Key<'_>) -> Option<Vec<Record>> {
+    fn collect(&mut self, labels: &mut Labels<'_>, key: &Key<'_>) -> Option<Vec<WireRecord>> {
         let message = labels.message();
         let all = Records::new(message).ok()?;
         let needed = usize::from(be16(message, header::ANCOUNT)?)
@@ -141,8 +141,8 @@ impl Scrubbed {
         labels: &mut Labels<'_>,
         key: &Key<'_>,
         end: &[u8],
-        records: &[Record],
-    ) -> Result<Vec<Record>, Unusable> {
+        records: &[WireRecord],
+    ) -> Result<Vec<WireRecord>, Unusable> {
         let mut zones = Vec::new();
         let mut soa = None;
         for record in records.iter().filter(|record| record.rtype == rtype::SOA) {
@@ -210,7 +210,7 @@ struct Chain<'l, 'm, 'k> {
     key: &'l Key<'k>,
     /// The rcode says that a DNAME record makes too long a name (RFC 6672 section 2.2).
     is_too_long: bool,
-    left: Vec<Record>,
+    left: Vec<WireRecord>,
     kept: Vec<Kept>,
 }
 
@@ -300,7 +300,7 @@ impl Chain<'_, '_, '_> {
     /// and the reply says so.
     fn follow_tree(
         &mut self,
-        record: &Record,
+        record: &WireRecord,
         prefix: &[u8],
         owner: &[u8],
         alias: Option<WholeName>,
@@ -340,7 +340,7 @@ fn is_meta(rtype: u16) -> bool {
 }
 
 /// Checks that what is read of a record's data can be read: all names in it.
-fn check(labels: &mut Labels<'_>, record: &Record) -> Option<()> {
+fn check(labels: &mut Labels<'_>, record: &WireRecord) -> Option<()> {
     let message = labels.message();
     rdata::parts(message, record.rtype, record.data_at..record.end, |part| match part {
         Part::Name { at, .. } => labels.length(at).map(|_| ()),
@@ -349,7 +349,7 @@ fn check(labels: &mut Labels<'_>, record: &Record) -> Option<()> {
 }
 
 /// The type that an RRSIG record is about.
-fn covered(labels: &Labels<'_>, record: &Record) -> u16 {
+fn covered(labels: &Labels<'_>, record: &WireRecord) -> u16 {
     let data = labels.message().get(record.data_at..record.end);
     data.and_then(|data| be16(data, 0)).unwrap_or(0)
 }

@@ -9,7 +9,7 @@ use super::key::Key;
 use super::lifetimes::Lifetimes;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, flag, header, rtype};
 use crate::wire::name::equal;
-use crate::wire::record::{Record, Records, Section};
+use crate::wire::record::{Records, Section, WireRecord};
 use crate::wire::{be16, put16};
 
 /// The longest message that records are added to: room for one more with any names is left.
@@ -155,20 +155,20 @@ fn age(head: &Head, now: u32) -> u32 {
     if head.ttl_count == 0 { 0 } else { now.saturating_sub(head.learnt) }
 }
 
-fn answer_section(message: &[u8]) -> impl Iterator<Item = Record> {
+fn answer_section(message: &[u8]) -> impl Iterator<Item = WireRecord> {
     let records = Records::new(message).into_iter().flatten().map_while(Result::ok);
     records.take_while(|record| record.section == Section::Answer)
 }
 
 /// The address in a record of type A or AAAA, by its length.
-fn address<const LENGTH: usize>(message: &[u8], record: &Record) -> Option<[u8; LENGTH]> {
+fn address<const LENGTH: usize>(message: &[u8], record: &WireRecord) -> Option<[u8; LENGTH]> {
     let wanted = if LENGTH == 4 { rtype::A } else { rtype::AAAA };
     let data = message.get(record.data_at..record.end).filter(|_| record.rtype == wanted)?;
     data.try_into().ok()
 }
 
 /// Whether a record belongs to an alias: it leads on, or signs one that does.
-fn is_alias(message: &[u8], record: &Record) -> bool {
+fn is_alias(message: &[u8], record: &WireRecord) -> bool {
     let rtype = match record.rtype {
         rtype::RRSIG => be16(message, record.data_at).unwrap_or(0),
         rtype => rtype,

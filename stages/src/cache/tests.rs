@@ -55,7 +55,7 @@ pub(super) fn hash(number: u32) -> u64 {
 pub(super) fn entry(number: u32, hash: u64, lines: usize, version: u32) -> Entry {
     // Without body it has head and name; both together are a line less one word.
     let body = vec![version as u8; lines * LINE_BYTES - 56];
-    let entry = Entry::new(&Parts {
+    let entry = Entry::new(&EntryParts {
         key: key(&name(number)),
         hash,
         learnt: version,
@@ -214,7 +214,7 @@ fn every_flag_has_a_bit_of_its_own_and_so_has_a_template() {
     assert_eq!(flags.into_iter().fold(0, |all, flag| all | flag), u8::MAX);
     let label = [&[63][..], &[b'a'; 63]].concat();
     let name = [&label.repeat(3)[..], &[61], &[b'a'; 61], &[0]].concat();
-    let longest = Entry::new(&Parts {
+    let longest = Entry::new(&EntryParts {
         key: key(&name),
         hash: 1,
         learnt: 0,

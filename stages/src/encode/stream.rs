@@ -1,7 +1,7 @@
 //! Answers to clients over streams: no headers and no checksums, room for a whole frame, and options of their own.
 
 use pmdns_config::narrow::to_u16;
-use pmdns_nics::stream::{Request, STREAM_MESSAGE, StreamHeader, Transport};
+use pmdns_nics::stream::{AnswerOption, STREAM_MESSAGE, StreamHeader, Transport};
 
 use super::Encode;
 use super::headers::put_message;
@@ -50,7 +50,7 @@ impl Encode {
         {
             let is_encrypted = header.transport() != Transport::Tcp;
             let (keepalive, pads) =
-                (header.requests(Request::Keepalive), header.requests(Request::Padding));
+                (header.requests(AnswerOption::Keepalive), header.requests(AnswerOption::Padding));
             let mut data_len = options.len();
             // Over QUIC it is an error (RFC 9250 section 5.5.2), and HTTP has a way of its own.
             let is_own = matches!(header.transport(), Transport::Tcp | Transport::Tls);

@@ -2,7 +2,7 @@
 //!
 //! A packet is an exception if it is for this host, but not for us ([`Exception`]). Classes keep floods apart: a flood of
 //! one class takes nothing from another. Nothing that comes from afar is in the class of the link, and only packets of known
-//! routers ([`Peers`]) are in the class control. Within a class no client prefix gets more than a share, nor does all that
+//! routers ([`KnownRouters`]) are in the class control. Within a class no client prefix gets more than a share, nor does all that
 //! has no client, as ARP. What all have is shared by prefix ([`FairRate`]).
 
 mod peers;
@@ -20,7 +20,7 @@ use crate::wire::ip::{
 use crate::wire::layout::Flags;
 use crate::wire::name::Seed;
 use crate::wire::{be16, put16};
-pub use peers::Peers;
+pub use peers::KnownRouters;
 
 /// Port of BGP (RFC 4271 section 1).
 const BGP: u16 = 179;
@@ -85,7 +85,7 @@ impl ExceptionClass {
     }
 
     /// The class of an exception, where `peers` are the known routers. Without reading beyond its headers.
-    pub fn of(packet: &Packet, peers: &Peers) -> Self {
+    pub fn of(packet: &Packet, peers: &KnownRouters) -> Self {
         let l4 = packet.frame.bytes().get(usize::from(packet.layout.l4)..).unwrap_or_default();
         match packet.step.as_exception() {
             Some(Exception::Arp) => Self::Link,
@@ -114,7 +114,7 @@ impl ExceptionClass {
         }
     }
 
-    fn of_udp(header: &[u8], packet: &Packet, peers: &Peers) -> Self {
+    fn of_udp(header: &[u8], packet: &Packet, peers: &KnownRouters) -> Self {
         match be16(header, udp::DESTINATION) {
             Some(to) if BFD.contains(&to) && is_from_this_link(packet) => Self::Link,
             Some(BFD_OVER_HOPS) if peers.know(client(packet)) => Self::Control,
@@ -151,7 +151,7 @@ impl ClassLimit {
         ExceptionClass::ALL.map(|class| {
             let rate = class.rate(&config.exceptions);
             let share = rate.div_ceil(SHARE);
-            let prefixes = pmdns_config::RateLimit {
+            let prefixes = pmdns_config::RateLimitSettings {
                 slip: 0,
                 table: SHARE_TABLE,
                 dry_run: false,

@@ -30,7 +30,7 @@ const MAX_TAGS: usize = 2;
 
 /// Known routers. Threads of TAPs add to them, and data cores ask; neither waits for the other.
 #[derive(Debug)]
-pub struct Peers {
+pub struct KnownRouters {
     configured: Box<[IpAddr]>,
     /// Hashes of addresses; 0: a free place.
     seen: Box<[AtomicU64]>,
@@ -39,7 +39,7 @@ pub struct Peers {
     seed: Seed,
 }
 
-impl Peers {
+impl KnownRouters {
     /// These, and whoever will be seen. Addresses are hashed with `seed`.
     pub fn new(configured: impl IntoIterator<Item = IpAddr>, seed: Seed) -> Self {
         let seen = (0..SETS * WAYS).map(|_| AtomicU64::new(0)).collect();
@@ -127,8 +127,8 @@ fn session_with(frame: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    fn peers() -> Peers {
-        Peers::new(["192.0.2.1".parse().unwrap()], Seed::new([3; 16]))
+    fn peers() -> KnownRouters {
+        KnownRouters::new(["192.0.2.1".parse().unwrap()], Seed::new([3; 16]))
     }
 
     /// A frame that the kernel sends to 198.51.100.7, with a header of 20 bytes and this many behind it.

@@ -4,7 +4,7 @@ use super::*;
 use crate::parse::Parse;
 use crate::ports::Port;
 use crate::step::{Reason, Step};
-use crate::testing::{CLIENT_MAC, OUR_MAC, Query, act_once, at, frame_of, query};
+use crate::testing::{CLIENT_MAC, OUR_MAC, QueryFrame, act_once, at, frame_of, query};
 use crate::wire::checksum::Sum;
 use crate::wire::ip::seal_ipv4;
 use crate::wire::layout::Layout;
@@ -29,9 +29,9 @@ fn of_hops(what: Exception, l4: &[u8], ttl: u8) -> Packet {
 }
 
 /// The known routers: the sender of the packets here, or nobody.
-fn peers(is_known: bool) -> Peers {
+fn peers(is_known: bool) -> KnownRouters {
     let known = is_known.then_some(std::net::Ipv4Addr::UNSPECIFIED.into());
-    Peers::new(known, Seed::new([3; 16]))
+    KnownRouters::new(known, Seed::new([3; 16]))
 }
 
 fn ports(from: u16, to: u16) -> Vec<u8> {
@@ -171,7 +171,7 @@ fn a_rate_of_zero_is_no_limit() {
 
 /// A TCP or UDP packet to a port that is not ours, and its sum of the pseudo-header.
 fn sent(ipv6: bool, is_tcp: bool) -> Packet {
-    let query = Query { destination_port: 4000, ..query("an-odd-name. A") };
+    let query = QueryFrame { destination_port: 4000, ..query("an-odd-name. A") };
     let query = if ipv6 { query.over_ipv6() } else { query };
     let mut bytes = query.frame_bytes();
     let (l3, l4) = (14, if ipv6 { 54 } else { 34 });
@@ -260,14 +260,15 @@ fn step_of(bytes: &[u8], has_tap: bool) -> Step {
 
 /// A query as an IPv4 fragment with this offset field, or behind these IPv6 extension headers.
 fn fragment(port: u16, offset: u16) -> Vec<u8> {
-    let mut bytes = Query { destination_port: port, ..query("a. A") }.frame_bytes();
+    let mut bytes = QueryFrame { destination_port: port, ..query("a. A") }.frame_bytes();
     put16(&mut bytes, 14 + v4::FRAGMENT, offset);
     seal_ipv4(&mut bytes[14..34]);
     bytes
 }
 
 fn behind(kind: u8, header: &[u8], port: u16) -> Vec<u8> {
-    let mut bytes = Query { destination_port: port, ..query("a. A").over_ipv6() }.frame_bytes();
+    let mut bytes =
+        QueryFrame { destination_port: port, ..query("a. A").over_ipv6() }.frame_bytes();
     bytes.splice(54..54, header.iter().copied());
     let len = (bytes.len() - 54) as u16;
     put16(&mut bytes, 14 + v6::PAYLOAD_LEN, len);

@@ -220,9 +220,9 @@ mod tests {
 
     /// A stage that answers three pings a second of one prefix, on a clock of a thousand ticks a second.
     fn limited() -> Neighbor {
-        let settings = pmdns_config::RateLimit {
+        let settings = pmdns_config::RateLimitSettings {
             error_replies_per_second: 3,
-            ..pmdns_config::RateLimit::default()
+            ..pmdns_config::RateLimitSettings::default()
         };
         neighbor().with_limit(Limiter::of_error_replies(&settings, 1000, Seed::new([3; 16])))
     }

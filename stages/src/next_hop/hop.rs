@@ -59,7 +59,7 @@ impl Spread {
 
 /// A change of a next hop, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum HopChange {
     /// It was found at this MAC address, for the first time or again.
     Found([u8; 6]),
     /// It has another MAC address.
@@ -248,16 +248,16 @@ impl Hop {
     }
 
     /// What is to be told of it, once.
-    pub(super) fn news(&mut self) -> Option<Change> {
+    pub(super) fn news(&mut self) -> Option<HopChange> {
         let (told, state) = (self.told, self.row.state);
         let change = match (told, state) {
             (Told::At(from), state) if state.is_usable() => {
                 let to = self.row.mac;
-                (from != to).then_some(Change::Moved { from, to })?
+                (from != to).then_some(HopChange::Moved { from, to })?
             }
-            (_, state) if state.is_usable() => Change::Found(self.row.mac),
-            (Told::At(_), _) => Change::Lost,
-            (Told::Nothing, HopState::Failed) => Change::Missing,
+            (_, state) if state.is_usable() => HopChange::Found(self.row.mac),
+            (Told::At(_), _) => HopChange::Lost,
+            (Told::Nothing, HopState::Failed) => HopChange::Missing,
             _ => return None,
         };
         self.told = if state.is_usable() { Told::At(self.row.mac) } else { Told::Absent };

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use pmdns_nics::{Burst, FramePool};
 
-pub use self::hop::Change;
+pub use self::hop::HopChange;
 use self::hop::{Hop, Spread};
-pub use self::routes::{Link, MAX_HOPS, NextHop, Routes};
-pub use self::table::{HopCounts, HopPlan, HopReport, HopState, HopTable, Place};
+pub use self::routes::{LinkAddresses, MAX_HOPS, NextHop, Routes};
+pub use self::table::{HopAddress, HopCounts, HopPlan, HopReport, HopState, HopTable};
 use crate::neighbor::heard::Heard;
 use crate::ports::Ports;
 use crate::wire::name::Seed;
@@ -129,7 +129,7 @@ impl NextHops {
     }
 
     /// Tells what has changed since the last call, one change of a next hop at most.
-    pub fn tell_changes(&mut self, mut tell: impl FnMut(&HopPlan, Change)) {
+    pub fn tell_changes(&mut self, mut tell: impl FnMut(&HopPlan, HopChange)) {
         if !std::mem::take(&mut self.has_news) {
             return;
         }

@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use pmdns_config::InterfaceAddress;
 
-use super::table::{HopPlan, HopTable, Place};
+use super::table::{HopAddress, HopPlan, HopTable};
 
 /// Next hops of one process: the gateways of all ports, and the upstreams.
 pub const MAX_HOPS: usize = 192;
 
 /// The addresses on the link of one port.
 #[derive(Clone, Debug, Default)]
-pub struct Link {
+pub struct LinkAddresses {
     /// Our addresses, with the lengths of their prefixes.
     pub addresses: Vec<InterfaceAddress>,
     /// The addresses that queries to upstreams come from.
@@ -34,13 +34,13 @@ pub struct NextHop {
     /// Its number.
     pub hop: usize,
     /// Where it is.
-    pub place: Place,
+    pub place: HopAddress,
 }
 
 impl Routes {
     /// The routes over these links, by port number. Each upstream is given with its port; `None` stands for one that
     /// is not asked over a port.
-    pub fn new(links: &[Link], upstreams: &[Option<(usize, IpAddr)>]) -> Self {
+    pub fn new(links: &[LinkAddresses], upstreams: &[Option<(usize, IpAddr)>]) -> Self {
         let mut routes = Self::default();
         for upstream in upstreams {
             let candidates = upstream.map(|(port, address)| routes.find(links, port, address));
@@ -82,7 +82,7 @@ impl Routes {
     }
 
     /// The numbers of the next hops to `address`, which are added if they are new.
-    fn find(&mut self, links: &[Link], port: usize, address: IpAddr) -> Vec<usize> {
+    fn find(&mut self, links: &[LinkAddresses], port: usize, address: IpAddr) -> Vec<usize> {
         let Some(link) = links.get(port) else { return Vec::new() };
         let hops = match link.has(address) {
             true => vec![address],
@@ -106,7 +106,7 @@ impl Routes {
     }
 }
 
-impl Link {
+impl LinkAddresses {
     /// Whether the address is on the link, so that no gateway stands between.
     pub fn has(&self, address: IpAddr) -> bool {
         is_link_local(address) || self.addresses.iter().any(|ours| shares_prefix(*ours, address))
@@ -156,9 +156,9 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn link() -> Link {
+    fn link() -> LinkAddresses {
         let addresses = ["10.9.0.53/24", "10.9.1.53/24", "fd09::53/64"];
-        Link {
+        LinkAddresses {
             addresses: addresses.map(|text| text.parse().unwrap()).into(),
             query_sources: ["10.9.1.60", "fd09:0:0:1::60", "fd09::60"].map(ip).into(),
             gateways: ["10.9.0.1", "fe80::1", "10.9.1.1", "fd09::1"].map(ip).into(),
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn without_a_gateway_or_a_port_there_is_no_next_hop() {
-        let lone = Link { gateways: Vec::new(), ..link() };
+        let lone = LinkAddresses { gateways: Vec::new(), ..link() };
         let far = ip("192.0.2.9");
         let routes = Routes::new(&[lone], &[Some((0, far)), Some((1, far)), None]);
         assert!(routes.plans().is_empty());

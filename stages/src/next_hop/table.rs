@@ -80,7 +80,7 @@ counters! {
 
 /// Where a next hop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HopAddress {
     /// The port to send on.
     pub port: u8,
     /// The hardware address to send to.
@@ -142,10 +142,10 @@ impl HopTable {
 
     /// Where a next hop is; `None`: it is not to be used now, or there is no such.
     #[inline]
-    pub fn find(&self, hop: usize) -> Option<Place> {
+    pub fn find(&self, hop: usize) -> Option<HopAddress> {
         let word = self.published.get(hop)?.place.load(Ordering::Relaxed);
         let [_, port, mac @ ..] = word.to_be_bytes();
-        let place = Place { port, mac, is_fresh: word & FRESH != 0 };
+        let place = HopAddress { port, mac, is_fresh: word & FRESH != 0 };
         (word & USABLE != 0).then_some(place)
     }
 
@@ -234,7 +234,7 @@ mod tests {
             (HopState::Incomplete, None),
         ] {
             table.publish(0, &Row { state, mac, ..Row::default() });
-            let place = expected.map(|is_fresh| Place { port: 255, mac, is_fresh });
+            let place = expected.map(|is_fresh| HopAddress { port: 255, mac, is_fresh });
             assert_eq!(table.find(0), place, "{state:?}");
             assert_eq!(table.report(Duration::ZERO).next().unwrap().state, state);
         }

@@ -99,7 +99,7 @@ impl Link {
         self.hops.table().find(0).map(|place| place.mac)
     }
 
-    fn changes(&mut self) -> Vec<Change> {
+    fn changes(&mut self) -> Vec<HopChange> {
         let mut changes = Vec::new();
         self.hops.tell_changes(|_, change| changes.push(change));
         changes
@@ -143,7 +143,7 @@ fn a_next_hop_that_never_answers_is_asked_ever_more_rarely() {
     assert_eq!(link.state(), HopState::Incomplete);
     link.pass(seconds(10));
     assert_eq!((link.state(), link.mac()), (HopState::Failed, None));
-    assert_eq!(link.changes(), [Change::Missing]);
+    assert_eq!(link.changes(), [HopChange::Missing]);
     link.pass(seconds(600));
     let times: Vec<_> = link.probes.iter().map(|probe| probe.0).collect();
     let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -156,14 +156,17 @@ fn a_next_hop_that_never_answers_is_asked_ever_more_rarely() {
     assert!(link.changes().is_empty(), "it is told once");
     link.answer = Some(GATEWAY);
     link.pass(seconds(31));
-    assert_eq!((link.state(), link.changes()), (HopState::Reachable, vec![Change::Found(GATEWAY)]));
+    assert_eq!(
+        (link.state(), link.changes()),
+        (HopState::Reachable, vec![HopChange::Found(GATEWAY)])
+    );
 }
 
 #[test]
 fn a_next_hop_that_falls_silent_is_doubted_then_asked_for_then_lost() {
     let mut link = Link::new(&[plan(1)]);
     link.turn();
-    assert_eq!(link.changes(), [Change::Found(GATEWAY)]);
+    assert_eq!(link.changes(), [HopChange::Found(GATEWAY)]);
     link.probes.clear();
     link.answer = None;
     while link.state() == HopState::Reachable {
@@ -176,7 +179,7 @@ fn a_next_hop_that_falls_silent_is_doubted_then_asked_for_then_lost() {
     assert_eq!(link.state(), HopState::Stale);
     link.pass(STEP * 2);
     assert_eq!((link.state(), link.mac()), (HopState::Failed, None));
-    assert_eq!(link.changes(), [Change::Lost]);
+    assert_eq!(link.changes(), [HopChange::Lost]);
     let alone = link.probes.iter().filter(|probe| probe.1 == GATEWAY).count();
     let all = link.probes.iter().filter(|probe| probe.1 == BROADCAST).count();
     assert_eq!((alone as u32, alone + all), (UNICAST_PROBES, link.probes.len()));
@@ -206,7 +209,7 @@ fn a_replaced_next_hop_is_found_by_asking_everybody() {
     assert!(!lost && link.now < FRESH);
     assert_eq!((link.state(), link.mac()), (HopState::Reachable, Some(OTHER)));
     assert_eq!(link.report(0).counts.mac_changes, 1);
-    assert_eq!(link.changes(), [Change::Found(OTHER)], "nobody has asked in between");
+    assert_eq!(link.changes(), [HopChange::Found(OTHER)], "nobody has asked in between");
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn what_nobody_asked_for_is_used_until_everybody_was_asked() {
     link.probes.clear();
     assert!(link.hear(&gratuitous(OTHER)));
     assert_eq!((link.state(), link.mac()), (HopState::Stale, Some(OTHER)));
-    assert_eq!(link.changes(), [Change::Moved { from: GATEWAY, to: OTHER }]);
+    assert_eq!(link.changes(), [HopChange::Moved { from: GATEWAY, to: OTHER }]);
     link.turn();
     assert_eq!(link.probes[0].1, BROADCAST, "the one it was is heard as well");
     assert_eq!((link.state(), link.mac()), (HopState::Reachable, Some(GATEWAY)));

@@ -8,7 +8,7 @@ use pmdns_nics::Verified;
 use super::*;
 use crate::answer::Answer;
 use crate::testing::{
-    CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, at, frame_of, query,
+    CLIENT_MAC, OUR_IPV4, OUR_IPV6, OUR_MAC, QueryFrame, act_once, at, frame_of, query,
 };
 use crate::vlan::Vlans;
 use crate::wire::ip::seal_ipv4;
@@ -35,7 +35,7 @@ fn parsed(bytes: &[u8]) -> Packet {
 }
 
 /// Where a frame goes after `change` was made to it.
-fn step_after(query: &Query, change: impl FnOnce(&mut Vec<u8>)) -> Step {
+fn step_after(query: &QueryFrame, change: impl FnOnce(&mut Vec<u8>)) -> Step {
     let mut bytes = query.frame_bytes();
     change(&mut bytes);
     parsed(&bytes).step
@@ -85,7 +85,7 @@ fn the_key_does_not_depend_on_letter_case() {
 fn bad_headers_are_dropped_with_their_reason() {
     let v4 = query("a.example. A");
     let v6 = v4.clone().over_ipv6();
-    let cases: [(&Query, Reason, Change); 17] = [
+    let cases: [(&QueryFrame, Reason, Change); 17] = [
         (&v4, Reason::Runt, |f| f.truncate(13)),
         (&v4, Reason::Ipv4Header, |f| f.truncate(33)),
         (&v4, Reason::Ipv4Header, |f| f[14] = 0x55),
@@ -122,7 +122,7 @@ fn bad_headers_are_dropped_with_their_reason() {
 fn bound_b2_mld_queries_reach_the_neighbor_stage() {
     let mut mld = query("a. A").over_ipv6();
     let all_nodes = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-    let to = |query: &mut Query, address: [u8; 16]| query.destination = address.to_vec();
+    let to = |query: &mut QueryFrame, address: [u8; 16]| query.destination = address.to_vec();
     to(&mut mld, all_nodes);
     let hop_by_hop = |frame: &mut Vec<u8>| frame[20] = 0;
     assert_eq!(step_after(&mld, hop_by_hop), Step::at(StageName::Neighbor));
@@ -197,13 +197,13 @@ fn the_frames_of_the_tests_are_what_they_seem() {
 fn audit_10_services_that_answer_anything_get_no_reply() {
     let letters: Vec<u8> = (b'!'..).take(72).collect();
     let from = |source_port, payload: &[u8]| {
-        parsed(&Query { source_port, ..query("a. A") }.frame_around(payload)).step
+        parsed(&QueryFrame { source_port, ..query("a. A") }.frame_around(payload)).step
     };
     let good = query("a. A").message();
     for port in [7, 9, 11, 13, 17, 19, 37, 69, 123, 464] {
         assert_eq!(from(port, &letters), Step::drop(Reason::ReflectorPort), "{port}");
         assert_eq!(from(port, &good), Step::drop(Reason::ReflectorPort), "{port}");
-        let over_ipv6 = Query { source_port: port, ..query("a. A").over_ipv6() };
+        let over_ipv6 = QueryFrame { source_port: port, ..query("a. A").over_ipv6() };
         assert_eq!(parsed(&over_ipv6.frame_bytes()).step, Step::drop(Reason::ReflectorPort));
     }
     assert_eq!(from(0, &good), Step::drop(Reason::UdpHeader));

@@ -4,12 +4,12 @@
 //! as we are concerned (RFC 6891 section 6.1.2). The client's subnet (RFC 7871) is one of them, unless the operator
 //! wants it passed on.
 
-use pmdns_nics::stream::{Request, note_request};
+use pmdns_nics::stream::{AnswerOption, note_request};
 
 use super::{Parse, first_name_len};
 use crate::Stage;
 use crate::answer::Answer;
-use crate::cookie::{Checked, Sent};
+use crate::cookie::{Checked, SentCookie};
 use crate::packet::Packet;
 use crate::step::{Reason, Step};
 use crate::wire::be16;
@@ -104,8 +104,10 @@ impl Parse {
             packet.layout.flags.set(Flags::NSID);
         }
         if packet.layout.is_stream() {
-            let wanted =
-                [(requested.keepalive, Request::Keepalive), (requested.padding, Request::Padding)];
+            let wanted = [
+                (requested.keepalive, AnswerOption::Keepalive),
+                (requested.padding, AnswerOption::Padding),
+            ];
             for (_, request) in wanted.into_iter().filter(|(is_wanted, _)| *is_wanted) {
                 note_request(packet.frame.bytes_mut(), request);
             }
@@ -123,14 +125,16 @@ fn message_of(packet: &Packet) -> &[u8] {
 /// Acts on a cookie. `asks_nothing`: the query has no question.
 fn take_cookie(packet: &mut Packet, checked: &Checked, is_required: bool, asks_nothing: bool) {
     keep(packet, &checked.answer, Flags::COOKIE);
-    if checked.sent == Sent::Right {
+    if checked.sent == SentCookie::Right {
         packet.layout.flags.set(Flags::RIGHT_COOKIE);
     }
     let rcode = match (packet.answer, checked.sent) {
         // RFC 7873 section 5.4: nothing but the cookie is asked about.
-        (Answer::Rcode(Rcode::FORMERR), Sent::Wrong) if asks_nothing => Rcode::BADCOOKIE,
+        (Answer::Rcode(Rcode::FORMERR), SentCookie::Wrong) if asks_nothing => Rcode::BADCOOKIE,
         (Answer::Rcode(Rcode::FORMERR), _) if asks_nothing => Rcode::NOERROR,
-        (Answer::None, Sent::ClientCookie | Sent::Wrong) if is_required => Rcode::BADCOOKIE,
+        (Answer::None, SentCookie::ClientCookie | SentCookie::Wrong) if is_required => {
+            Rcode::BADCOOKIE
+        }
         _ => return,
     };
     packet.answer = Answer::Rcode(rcode);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn config(text: &str) -> Config {
-        let table = |prefix: &str| pmdns_config::Dns64 {
+        let table = |prefix: &str| pmdns_config::Dns64Settings {
             prefix: prefix.parse().unwrap(),
             exclude: vec!["::ffff:0:0/96".parse().unwrap()],
             exclude_ipv4: vec!["198.51.100.0/24".parse().unwrap()],

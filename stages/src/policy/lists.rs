@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use pmdns_config::files::{Listed, Scope};
+use pmdns_config::files::{ListedName, Scope};
 use pmdns_config::narrow::{to_u8, to_u32};
 use pmdns_config::{BlockAction, ViewSet};
 
@@ -84,7 +84,7 @@ impl Lists {
     /// Adds what a list says of a name in these views; `false`: there is no room.
     pub(super) fn add(
         &mut self,
-        listed: Listed<'_>,
+        listed: ListedName<'_>,
         action: BlockAction,
         (list, views): (u8, ViewSet),
     ) -> bool {
@@ -241,7 +241,7 @@ mod tests {
                 None => (*name, false),
             };
             let name = &*name_of(text);
-            assert!(lists.add(Listed { name, scope: *scope, is_important }, *action, list));
+            assert!(lists.add(ListedName { name, scope: *scope, is_important }, *action, list));
         }
         let blocked = lists.build(seed());
         let mut filter = Filter::with_capacity(rules.len(), seed());

@@ -6,10 +6,10 @@ use pmdns_config::LocalRecord;
 use pmdns_config::narrow::to_u16;
 
 use super::filter::Candidate;
-use super::local_error::LocalError;
+use super::local_error::LocalDataError;
 use super::names::{Listing, Names};
 use super::zone::{Keeper, LocalZone, Reply, tree_above};
-use crate::cache::{Entry, Head, Key, Parts};
+use crate::cache::{Entry, EntryParts, Head, Key};
 use crate::wire::dns::{CLASS_IN, Rcode, rtype};
 use crate::wire::name::Seed;
 
@@ -99,7 +99,7 @@ impl Local {
         records: &[LocalRecord],
         is_ours: impl Fn(&[u8]) -> bool,
         entries: &mut Entries,
-    ) -> Result<Self, LocalError> {
+    ) -> Result<Self, LocalDataError> {
         let zone = LocalZone::new(records, is_ours)?;
         let mut build = Build {
             zone: &zone,
@@ -171,17 +171,17 @@ struct Build<'z, 'r> {
 }
 
 impl<'z> Build<'z, '_> {
-    fn add(&mut self, name: &[u8], node: Node) -> Result<(), LocalError> {
-        let number = u32::try_from(self.nodes.len()).map_err(|_| LocalError::TooMany)?;
+    fn add(&mut self, name: &[u8], node: Node) -> Result<(), LocalDataError> {
+        let number = u32::try_from(self.nodes.len()).map_err(|_| LocalDataError::TooMany)?;
         self.nodes.push(node);
         match self.listing.add(name, number) {
             true => Ok(()),
-            false => Err(LocalError::TooMany),
+            false => Err(LocalDataError::TooMany),
         }
     }
 
     /// Adds a name that has records.
-    fn add_owner(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
+    fn add_owner(&mut self, name: &'z [u8]) -> Result<(), LocalDataError> {
         let (nodata, missing) = self.negative(name)?;
         let mut node = owner_node(self.zone, name, nodata, self.entries)?;
         node.below = match self.zone.below_tree(name) {
@@ -201,7 +201,7 @@ impl<'z> Build<'z, '_> {
     }
 
     /// What the zone above an apex answers for its DS records, of which it has none. A DNAME record there stands for the apex.
-    fn no_ds(&mut self, apex: &[u8], above: &[u8]) -> Result<u32, LocalError> {
+    fn no_ds(&mut self, apex: &[u8], above: &[u8]) -> Result<u32, LocalDataError> {
         let tree =
             tree_above(apex, |name, rtype| name.len() < apex.len() && self.zone.has(name, rtype));
         match tree.and_then(|tree| self.zone.below_tree(tree)) {
@@ -211,7 +211,7 @@ impl<'z> Build<'z, '_> {
     }
 
     /// Adds a name whose part of a zone of ours is served by others.
-    fn add_delegation(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
+    fn add_delegation(&mut self, name: &'z [u8]) -> Result<(), LocalDataError> {
         let ds = if self.zone.has(name, rtype::DS) {
             self.entries.add(&self.zone.answer(name, rtype::DS)?, Head::AUTHORITATIVE)?
         } else {
@@ -221,7 +221,7 @@ impl<'z> Build<'z, '_> {
     }
 
     /// Adds a name that exists without records.
-    fn add_empty(&mut self, name: &'z [u8]) -> Result<(), LocalError> {
+    fn add_empty(&mut self, name: &'z [u8]) -> Result<(), LocalDataError> {
         let (nodata, missing) = self.negative(name)?;
         let is_ds_above = self.zone.keeper_of_ds(name) == Keeper::Above;
         let node =
@@ -230,7 +230,7 @@ impl<'z> Build<'z, '_> {
     }
 
     /// What is answered for types a name of ours has not, and for names below it that are not there.
-    fn negative(&mut self, name: &[u8]) -> Result<(u32, u32), LocalError> {
+    fn negative(&mut self, name: &[u8]) -> Result<(u32, u32), LocalDataError> {
         let Some(apex) = self.zone.apex(name) else { return Ok((Entries::NODATA, NONE)) };
         if let Some(known) = self.negative.get(apex) {
             return Ok(*known);
@@ -248,7 +248,7 @@ fn owner_node(
     owner: &[u8],
     nodata: u32,
     entries: &mut Entries,
-) -> Result<Node, LocalError> {
+) -> Result<Node, LocalDataError> {
     let mut answer = |rtype| entries.add(&zone.answer(owner, rtype)?, Head::AUTHORITATIVE);
     let mut types = Vec::new();
     for rtype in zone.types(owner) {
@@ -265,7 +265,7 @@ pub(super) fn rule_node(
     zone: &LocalZone<'_>,
     owner: &[u8],
     entries: &mut Entries,
-) -> Result<Node, LocalError> {
+) -> Result<Node, LocalDataError> {
     let mut types = Vec::new();
     for (rtype, reply) in zone.own_answers(owner)? {
         types.push((rtype, entries.add(&reply, Head::AUTHORITATIVE)?));
@@ -300,19 +300,19 @@ impl Entries {
     }
 
     /// Adds an answer and gives its number.
-    pub(super) fn add(&mut self, reply: &Reply, flags: u8) -> Result<u32, LocalError> {
+    pub(super) fn add(&mut self, reply: &Reply, flags: u8) -> Result<u32, LocalDataError> {
         self.push(entry(reply, flags, self.seed))
     }
 
     /// Adds an answer whose alias is made of the name that is asked for.
-    fn add_template(&mut self, reply: &Reply) -> Result<u32, LocalError> {
+    fn add_template(&mut self, reply: &Reply) -> Result<u32, LocalDataError> {
         self.push(entry(reply, Head::AUTHORITATIVE, self.seed).into_template())
     }
 
-    fn push(&mut self, entry: Entry) -> Result<u32, LocalError> {
+    fn push(&mut self, entry: Entry) -> Result<u32, LocalDataError> {
         let number = u32::try_from(self.list.len()).ok().filter(|number| *number != NONE);
         self.list.push(entry);
-        number.ok_or(LocalError::TooMany)
+        number.ok_or(LocalDataError::TooMany)
     }
 
     /// The answer with this number.
@@ -327,7 +327,7 @@ fn entry(reply: &Reply, flags: u8, seed: Seed) -> Entry {
     let flags = flags | if reply.leads_on { Head::LEADS_ON } else { 0 };
     const ROOT: &[u8] = &[0];
     let key = Key { name: ROOT, qtype: NO_TYPE, qclass: CLASS_IN, flags: 0 };
-    Entry::new(&Parts {
+    Entry::new(&EntryParts {
         key,
         hash: key.hash(seed, seed.hash(ROOT)),
         learnt: 0,

@@ -7,7 +7,7 @@ pub(super) const MAX_CNAMES: usize = 16;
 
 /// Why local data cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LocalError {
+pub enum LocalDataError {
     /// Bytes that should be a name are none.
     #[error("the bytes `{name}` are not one whole domain name")]
     Name {

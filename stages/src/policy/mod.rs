@@ -35,7 +35,7 @@ use crate::wire::name::Seed;
 use crate::zone_limits::ZoneLimits;
 use crate::{Context, Stage, StageName};
 pub use list_number::ListNumber;
-pub use local_error::LocalError;
+pub use local_error::LocalDataError;
 pub use rpz::{RpzError, check_policy_zone};
 pub use ruleset::{
     Digest, Explained, MissVerdict, Redirected, RuleOutcome, RuleSource, Ruleset, RulesetError,

@@ -10,7 +10,7 @@ use pmdns_config::narrow::to_u8;
 use pmdns_config::{Redirect as Settings, ViewSet};
 
 use super::local::Entries;
-use super::local_error::LocalError;
+use super::local_error::LocalDataError;
 use super::names::{Listing, Names};
 use super::zone::Reply;
 use crate::cache::{Head, Key};
@@ -101,7 +101,7 @@ impl Redirect {
         names: Listing,
         entries: &mut Entries,
         seed: Seed,
-    ) -> Result<Self, LocalError> {
+    ) -> Result<Self, LocalDataError> {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for address in &settings.addresses {
             match address {

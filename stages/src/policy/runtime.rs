@@ -10,7 +10,7 @@ use pmdns_config::{BlockAction, LocalRecord, ViewSet};
 use super::builtin::pointers;
 use super::filter::Filter;
 use super::local::{Entries, Found, Local};
-use super::local_error::LocalError;
+use super::local_error::LocalDataError;
 use super::names::{Listing, Names};
 use crate::cache::Entry;
 use crate::wire::name::{Seed, equal};
@@ -51,7 +51,7 @@ impl RuntimeNames {
         mut records: Vec<LocalRecord>,
         auto_ptr: bool,
         seed: Seed,
-    ) -> Result<Self, LocalError> {
+    ) -> Result<Self, LocalDataError> {
         if auto_ptr {
             records.extend(pointers(&records));
         }
@@ -64,7 +64,7 @@ impl RuntimeNames {
         let mut listing = Listing::default();
         for (number, entry) in said.iter().enumerate() {
             if !listing.add(&entry.name, to_u32(number)) {
-                return Err(LocalError::TooMany);
+                return Err(LocalDataError::TooMany);
             }
         }
         let names = listing.build(seed, |first, _| first);

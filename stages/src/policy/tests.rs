@@ -16,7 +16,9 @@ use crate::lookup::Lookup;
 use crate::parse::Parse;
 use crate::ports::{Port, Ports};
 use crate::step::Reason;
-use crate::testing::{OUR_IPV4, OUR_MAC, Query, act_once, at, entry_of, name_of, query, reply};
+use crate::testing::{
+    OUR_IPV4, OUR_MAC, QueryFrame, act_once, at, entry_of, name_of, query, reply,
+};
 use crate::wire::dns::Rcode;
 use crate::wire::name::Seed;
 
@@ -39,7 +41,10 @@ fn seed() -> Seed {
 
 /// A config without the rules that are there by default.
 fn bare() -> Config {
-    let policy = pmdns_config::Policy { special_use: false, ..pmdns_config::Policy::default() };
+    let policy = pmdns_config::PolicySettings {
+        special_use: false,
+        ..pmdns_config::PolicySettings::default()
+    };
     Config { policy, ..Config::default() }
 }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pmdns_config::LocalRecord;
 
-use super::local_error::{LocalError, MAX_CNAMES};
+use super::local_error::{LocalDataError, MAX_CNAMES};
 use crate::wire::dns::{Rcode, rtype};
 use crate::wire::name::{length, suffixes};
 pub(super) use reply::Reply;
@@ -71,7 +71,7 @@ impl<'r> LocalZone<'r> {
     pub(super) fn new(
         records: &'r [LocalRecord],
         is_ours: impl Fn(&[u8]) -> bool,
-    ) -> Result<Self, LocalError> {
+    ) -> Result<Self, LocalDataError> {
         let mut owners: BTreeMap<Vec<u8>, Vec<RecordSet<'_>>> = BTreeMap::new();
         for record in records {
             check_name(&record.name)?;
@@ -92,10 +92,10 @@ impl<'r> LocalZone<'r> {
         for (name, sets) in &owners {
             let alias = sets.iter().find(|set| set.rtype == rtype::CNAME);
             if alias.is_some_and(|alias| alias.data.len() > 1 || !is_alone(sets)) {
-                return Err(LocalError::CnameNotAlone { name: text(name) });
+                return Err(LocalDataError::CnameNotAlone { name: text(name) });
             }
             if sets.iter().any(|set| set.rtype == rtype::SOA && set.data.len() > 1) {
-                return Err(LocalError::TwoSoas { name: text(name) });
+                return Err(LocalDataError::TwoSoas { name: text(name) });
             }
         }
         let mut zone = Self { owners, empty: BTreeSet::new() };
@@ -105,7 +105,7 @@ impl<'r> LocalZone<'r> {
     }
 
     /// Checks DNAME records: a name has one, is no wildcard, and nothing stands below it (RFC 6672 sections 2.4 and 3.3).
-    fn check_trees(&self) -> Result<(), LocalError> {
+    fn check_trees(&self) -> Result<(), LocalDataError> {
         if self.owners.values().flatten().all(|set| set.rtype != rtype::DNAME) {
             return Ok(());
         }
@@ -113,10 +113,10 @@ impl<'r> LocalZone<'r> {
             let has_two = self.tree(owner).is_some_and(|tree| tree.data.len() > 1);
             let is_wildcard = Self::above_wildcard(owner).is_some();
             if has_two || is_wildcard && self.tree(owner).is_some() {
-                return Err(LocalError::DnameNotAlone { name: text(owner) });
+                return Err(LocalDataError::DnameNotAlone { name: text(owner) });
             }
             if let Some(tree) = self.tree_above(owner) {
-                return Err(LocalError::BelowDname { name: text(owner), owner: text(tree) });
+                return Err(LocalDataError::BelowDname { name: text(owner), owner: text(tree) });
             }
         }
         Ok(())
@@ -225,7 +225,7 @@ impl<'r> LocalZone<'r> {
     }
 
     /// The records that a query for `owner`, a name or a wildcard, and `qtype` is answered with.
-    pub(super) fn answer(&self, owner: &[u8], qtype: u16) -> Result<Reply, LocalError> {
+    pub(super) fn answer(&self, owner: &[u8], qtype: u16) -> Result<Reply, LocalDataError> {
         let mut reply = Reply::empty();
         let mut name = owner.to_vec();
         let mut place = NameMatch::Owner(owner);
@@ -259,7 +259,7 @@ impl<'r> LocalZone<'r> {
     }
 
     /// What queries for the types of an owner's own records are answered with. CNAME records are not followed.
-    pub(super) fn own_answers(&self, owner: &[u8]) -> Result<Vec<(u16, Reply)>, LocalError> {
+    pub(super) fn own_answers(&self, owner: &[u8]) -> Result<Vec<(u16, Reply)>, LocalDataError> {
         let answer = |set: &RecordSet<'_>| {
             let mut reply = Reply::empty();
             reply.answers = reply.put(&QUESTION, set);
@@ -371,10 +371,10 @@ fn is_alone(sets: &[RecordSet<'_>]) -> bool {
 }
 
 /// Checks that the bytes are one whole name.
-fn check_name(name: &[u8]) -> Result<(), LocalError> {
+fn check_name(name: &[u8]) -> Result<(), LocalDataError> {
     match length(name) {
         Some(len) if len == name.len() => Ok(()),
-        _ => Err(LocalError::Name { name: name.escape_ascii().to_string() }),
+        _ => Err(LocalDataError::Name { name: name.escape_ascii().to_string() }),
     }
 }
 

@@ -67,7 +67,7 @@ impl Limiter {
 
     /// The limit on queries that the cache cannot answer.
     pub fn of_misses(
-        settings: &pmdns_config::RateLimit,
+        settings: &pmdns_config::RateLimitSettings,
         ticks_per_second: u64,
         seed: Seed,
     ) -> Self {
@@ -78,19 +78,20 @@ impl Limiter {
     /// The limit on error replies, and on ping replies, which holds beside all other limits. Nobody is told to come
     /// back over TCP.
     pub fn of_error_replies(
-        settings: &pmdns_config::RateLimit,
+        settings: &pmdns_config::RateLimitSettings,
         ticks_per_second: u64,
         seed: Seed,
     ) -> Self {
         let rate = settings.error_replies_per_second;
-        let settings = pmdns_config::RateLimit { slip: 0, table: ERROR_TABLE, ..settings.clone() };
+        let settings =
+            pmdns_config::RateLimitSettings { slip: 0, table: ERROR_TABLE, ..settings.clone() };
         Self::of_rate((rate, rate), &settings, ticks_per_second, seed)
     }
 
     /// A limit of so many a second and so many at once (`rate`), for each client prefix of `settings`; a rate of 0 is none.
     pub fn of_rate(
         rate: (u32, u32),
-        settings: &pmdns_config::RateLimit,
+        settings: &pmdns_config::RateLimitSettings,
         ticks_per_second: u64,
         seed: Seed,
     ) -> Self {
@@ -99,10 +100,14 @@ impl Limiter {
 
     /// No limit.
     pub fn off(seed: Seed) -> Self {
-        Self::new(None, &pmdns_config::RateLimit::default(), seed)
+        Self::new(None, &pmdns_config::RateLimitSettings::default(), seed)
     }
 
-    fn new(allowance: Option<Allowance>, settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
+    fn new(
+        allowance: Option<Allowance>,
+        settings: &pmdns_config::RateLimitSettings,
+        seed: Seed,
+    ) -> Self {
         let slots = if allowance.is_some() { settings.table } else { 0 };
         Self {
             allowance,

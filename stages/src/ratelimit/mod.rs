@@ -116,7 +116,7 @@ mod tests {
     use pmdns_config::View;
 
     use super::*;
-    use crate::testing::{OUR_IPV6, Query, act_once, query};
+    use crate::testing::{OUR_IPV6, QueryFrame, act_once, query};
     use crate::wire::dns::Rcode;
     use crate::wire::ip::ETHERNET_LEN;
     use crate::wire::layout::Who;
@@ -126,8 +126,8 @@ mod tests {
     const DROPPED: Step = Step::drop(Reason::RateLimited);
 
     /// Ten queries a second, three at once, on a clock of a thousand ticks a second.
-    fn settings() -> pmdns_config::RateLimit {
-        pmdns_config::RateLimit {
+    fn settings() -> pmdns_config::RateLimitSettings {
+        pmdns_config::RateLimitSettings {
             queries_per_second: 10,
             burst: 3,
             ipv4_prefix: 24,
@@ -139,18 +139,18 @@ mod tests {
         }
     }
 
-    fn limiter(settings: &pmdns_config::RateLimit) -> RateLimit {
+    fn limiter(settings: &pmdns_config::RateLimitSettings) -> RateLimit {
         limiter_with(settings, Vec::new())
     }
 
-    fn limiter_with(settings: &pmdns_config::RateLimit, views: Vec<View>) -> RateLimit {
+    fn limiter_with(settings: &pmdns_config::RateLimitSettings, views: Vec<View>) -> RateLimit {
         let config = Config { ratelimit: settings.clone(), views, ..Config::default() };
         RateLimit::new(&config, 1000, Seed::new(*b"sixteen letters!"))
     }
 
     /// The packet of an IPv4 client as parse would hand it on.
     fn packet_from(source: [u8; 4]) -> Packet {
-        let mut packet = Query { source: source.to_vec(), ..query("www.example. A") }.packet();
+        let mut packet = QueryFrame { source: source.to_vec(), ..query("www.example. A") }.packet();
         packet.layout.l3 = ETHERNET_LEN as u8;
         packet
     }
@@ -158,7 +158,7 @@ mod tests {
     /// The same for an IPv6 client.
     fn packet_over_ipv6(source: [u8; 16]) -> Packet {
         let query = query("www.example. A").over_ipv6();
-        let mut packet = Query { source: source.to_vec(), ..query }.packet();
+        let mut packet = QueryFrame { source: source.to_vec(), ..query }.packet();
         packet.layout.l3 = ETHERNET_LEN as u8;
         packet.layout.flags.set(Flags::IPV6);
         packet
@@ -199,7 +199,8 @@ mod tests {
         };
         let views = vec![view(None, None), view(Some(1), Some(1)), view(Some(0), None)];
         for everyone in [0, 10] {
-            let settings = pmdns_config::RateLimit { queries_per_second: everyone, ..settings() };
+            let settings =
+                pmdns_config::RateLimitSettings { queries_per_second: everyone, ..settings() };
             let mut limiter = limiter_with(&settings, views.clone());
             assert!(!limiter.is_idle());
             let mut passes = |view| {
@@ -215,7 +216,7 @@ mod tests {
             assert_eq!([0, 1, 2, 3].map(&mut passes), [of_others, of_others, 1, 9]);
         }
         let mut limiter = limiter_with(
-            &pmdns_config::RateLimit { queries_per_second: 0, ..settings() },
+            &pmdns_config::RateLimitSettings { queries_per_second: 0, ..settings() },
             vec![view(None, None)],
         );
         assert!(limiter.is_idle());
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn zero_queries_per_second_is_no_limit_and_takes_no_memory() {
-        let mut limiter = limiter(&pmdns_config::RateLimit {
+        let mut limiter = limiter(&pmdns_config::RateLimitSettings {
             queries_per_second: 0,
             table: u32::MAX,
             ..settings()
@@ -272,14 +273,15 @@ mod tests {
 
     #[test]
     fn a_length_of_zero_is_one_bucket_for_all() {
-        let mut limiter = limiter(&pmdns_config::RateLimit { ipv4_prefix: 0, ..settings() });
+        let mut limiter =
+            limiter(&pmdns_config::RateLimitSettings { ipv4_prefix: 0, ..settings() });
         assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
         assert_eq!(steps(&mut limiter, [1, 0, 0, 1], 0), [DROPPED]);
     }
 
     #[test]
     fn clients_behind_one_address_are_told_apart_by_their_blocks_of_ports() {
-        let settings = pmdns_config::RateLimit {
+        let settings = pmdns_config::RateLimitSettings {
             ipv4_prefix: 32,
             ipv4_port_bits: 4,
             ipv4_port_prefixes: vec!["0.0.0.0/0".parse().unwrap()],
@@ -287,7 +289,7 @@ mod tests {
         };
         let mut limiter = limiter(&settings);
         let mut from = |source_port| {
-            let mut packet = Query { source_port, ..query("a. A") }.packet();
+            let mut packet = QueryFrame { source_port, ..query("a. A") }.packet();
             (packet.layout.l3, packet.layout.l4) = (14, 34);
             ask(&mut limiter, packet, 0).0
         };
@@ -303,11 +305,11 @@ mod tests {
             (2, [DROPPED, ANSWERED, DROPPED, ANSWERED, DROPPED, ANSWERED]),
             (3, [DROPPED, DROPPED, ANSWERED, DROPPED, DROPPED, ANSWERED]),
         ] {
-            let mut limiter = limiter(&pmdns_config::RateLimit { slip, ..settings() });
+            let mut limiter = limiter(&pmdns_config::RateLimitSettings { slip, ..settings() });
             assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
             assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), expected, "slip {slip}");
         }
-        let mut limiter = limiter(&pmdns_config::RateLimit { slip: 1, ..settings() });
+        let mut limiter = limiter(&pmdns_config::RateLimitSettings { slip: 1, ..settings() });
         assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 3]);
         let over = ask(&mut limiter, packet_from([192, 0, 2, 1]), 0);
         assert_eq!(over, (ANSWERED, Answer::Truncated));
@@ -318,7 +320,7 @@ mod tests {
     fn a_flood_over_udp_takes_nothing_from_clients_over_streams() {
         let view = || View { name: "v".into(), burst: Some(3), ..View::default() };
         for views in [vec![], vec![view()]] {
-            let slipping = pmdns_config::RateLimit { slip: 1, ..settings() };
+            let slipping = pmdns_config::RateLimitSettings { slip: 1, ..settings() };
             let mut limiter = limiter_with(&slipping, views);
             let mut over_udp = |now| ask(&mut limiter, packet_from([192, 0, 2, 1]), now);
             for now in 0..=1000 {
@@ -340,7 +342,7 @@ mod tests {
     fn a_right_cookie_exempts_unless_the_operator_says_otherwise() {
         for (exempt_valid_cookies, fourth) in [(true, PASSED), (false, DROPPED)] {
             let mut limiter =
-                limiter(&pmdns_config::RateLimit { exempt_valid_cookies, ..settings() });
+                limiter(&pmdns_config::RateLimitSettings { exempt_valid_cookies, ..settings() });
             let mut ask = |facts| {
                 let mut packet = packet_from([192, 0, 2, 1]);
                 packet.layout.flags.set(facts);
@@ -361,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_decided_query_counts_and_keeps_its_error() {
-        let mut limiter = limiter(&pmdns_config::RateLimit { slip: 2, ..settings() });
+        let mut limiter = limiter(&pmdns_config::RateLimitSettings { slip: 2, ..settings() });
         let formerr = Answer::Rcode(Rcode::FORMERR);
         let mut ask = || {
             let mut packet = packet_from([192, 0, 2, 1]);
@@ -390,7 +392,7 @@ mod tests {
     #[test]
     fn a_dry_run_drops_nothing_and_counts() {
         for slip in [0, 2] {
-            let settings = pmdns_config::RateLimit { dry_run: true, slip, ..settings() };
+            let settings = pmdns_config::RateLimitSettings { dry_run: true, slip, ..settings() };
             let mut limiter = limiter(&settings);
             assert_eq!(steps(&mut limiter, [192, 0, 2, 1], 0), [PASSED; 10]);
             assert_eq!(limiter.limiter.dry_run_passed(), 7, "three were within the limit");
@@ -420,10 +422,10 @@ mod tests {
         assert_eq!(steps(&mut limiter, client, 0), [PASSED, PASSED, PASSED, DROPPED]);
         limiter.limiter.swap_rules(&mut self::limiter(&settings()).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [DROPPED]);
-        let slipping = pmdns_config::RateLimit { slip: 1, ..settings() };
+        let slipping = pmdns_config::RateLimitSettings { slip: 1, ..settings() };
         limiter.limiter.swap_rules(&mut self::limiter(&slipping).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [ANSWERED], "the new slip, the old bucket");
-        let faster = pmdns_config::RateLimit { burst: 4, ..settings() };
+        let faster = pmdns_config::RateLimitSettings { burst: 4, ..settings() };
         limiter.limiter.swap_rules(&mut self::limiter(&faster).limiter);
         assert_eq!(steps(&mut limiter, client, 0), [PASSED; 4], "another limit has other buckets");
     }

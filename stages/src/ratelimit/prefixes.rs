@@ -17,7 +17,7 @@ pub struct ClientPrefixes {
 
 impl ClientPrefixes {
     /// Those that share as many leading bits of their addresses and ports as `settings` say.
-    pub fn new(settings: &pmdns_config::RateLimit, seed: Seed) -> Self {
+    pub fn new(settings: &pmdns_config::RateLimitSettings, seed: Seed) -> Self {
         Self { lengths: PrefixLengths::of(settings), seed }
     }
 

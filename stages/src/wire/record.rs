@@ -25,7 +25,7 @@ pub enum Section {
 
 /// One record of a message. Offsets count from the start of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct WireRecord {
     /// Where it stands.
     pub section: Section,
     /// Where its owner name starts.
@@ -76,7 +76,7 @@ impl<'m> Records<'m> {
         self.at
     }
 
-    fn read(&mut self, section: Section) -> Result<Record, Malformed> {
+    fn read(&mut self, section: Section) -> Result<WireRecord, Malformed> {
         let start = self.at;
         let fixed = name_end(self.message, start).ok_or(Malformed)?;
         let data_at = fixed + RECORD_FIXED_LEN;
@@ -86,7 +86,7 @@ impl<'m> Records<'m> {
             return Err(Malformed);
         }
         self.at = end;
-        Ok(Record {
+        Ok(WireRecord {
             section,
             start,
             ttl_at: fixed + 4,
@@ -100,7 +100,7 @@ impl<'m> Records<'m> {
 }
 
 impl Iterator for Records<'_> {
-    type Item = Result<Record, Malformed>;
+    type Item = Result<WireRecord, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let sections = [Section::Answer, Section::Authority, Section::Additional];

@@ -225,7 +225,7 @@ mod tests {
         for text in ["www.other. A", "x.sub.example. A", "www.example. ANY"] {
             assert_eq!(rcode(&answered(query(text).message(), 50).unwrap()), 5, "{text}");
         }
-        let chaos = pmdns_stages::testing::Query { qclass: 3, ..query("www.example. A") };
+        let chaos = pmdns_stages::testing::QueryFrame { qclass: 3, ..query("www.example. A") };
         assert_eq!(rcode(&answered(chaos.message(), 50).unwrap()), 5);
     }
 

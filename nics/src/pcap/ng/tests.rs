@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::pcap::{Capture, PcapError, Record};
+use crate::pcap::{Capture, CapturedFrame, PcapError};
 
 fn parse(bytes: &[u8]) -> Result<Capture, PcapError> {
     Capture::parse(Path::new("test.pcapng"), bytes.to_vec())
@@ -36,7 +36,7 @@ fn what_is_written_is_read_and_what_is_not_ethernet_is_left_out() {
     assert_eq!(bytes, [b"one".as_slice(), b"", b"four"]);
     assert_eq!(capture.left_out(), 1);
     let first = capture.records().next().unwrap();
-    assert_eq!(first, Record { time_ns: 7_000_000_123, bytes: b"one", original_len: 3 });
+    assert_eq!(first, CapturedFrame { time_ns: 7_000_000_123, bytes: b"one", original_len: 3 });
 }
 
 #[test]
@@ -52,8 +52,11 @@ fn the_other_byte_order_units_offsets_and_simple_packets_are_read() {
     file.extend(big_endian(SIMPLE, &[9, 0x6364_6566]));
     let capture = parse(&file).unwrap();
     let records: Vec<_> = capture.records().collect();
-    assert_eq!(records[0], Record { time_ns: 101_500_000_000, bytes: b"ab", original_len: 9 });
-    assert_eq!(records[1], Record { time_ns: 0, bytes: b"cdef", original_len: 9 });
+    assert_eq!(
+        records[0],
+        CapturedFrame { time_ns: 101_500_000_000, bytes: b"ab", original_len: 9 }
+    );
+    assert_eq!(records[1], CapturedFrame { time_ns: 0, bytes: b"cdef", original_len: 9 });
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use hyper::StatusCode;
-use pmdns_config::{Health, Pin, SubnetPolicy, Upstream};
+use pmdns_config::{HealthSettings, Pin, SubnetPolicy, Upstream};
 use pmdns_engine::slowpath::UpstreamSnapshot;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::subnet::Subnet;
 
 use crate::rig::{Rig, Setup, alike, ids, upstream};
@@ -283,7 +283,8 @@ fn a_probe_finds_out_that_an_upstream_is_back() {
         });
         let alive = Stub::replying(|asked| asked.address());
         let mut setup = asking([server.known(), upstream(alive.address.into())]).hasty(20_000, 50);
-        setup.health = Health { interval_ms: 100, timeout_ms: 100, ..Health::default() };
+        setup.health =
+            HealthSettings { interval_ms: 100, timeout_ms: 100, ..HealthSettings::default() };
         let mut rig = setup.start();
         let mut number = 0;
         rig.wait_until(|rig| {
@@ -423,7 +424,7 @@ fn over_tls_the_option_goes_before_the_padding() {
     setup.upstreams = vec![Upstream { client_subnet: true, ..server.pinned() }];
     let mut rig = setup.start();
     let source = vec![10, 1, 0, 1];
-    let asked = Query { source, ..query("www.example. A").edns(1232, false) };
+    let asked = QueryFrame { source, ..query("www.example. A").edns(1232, false) };
     assert_eq!(rig.resolve(&asked).records, 1);
     let network = Subnet::of_address(&[10, 1, 0, 1]).cut(24).data(0);
     assert_eq!(server.asked()[0].subnet(), Some(network.to_vec()));

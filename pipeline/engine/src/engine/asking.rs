@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_nics::PortFacts;
-use pmdns_stages::next_hop::{HopTable, Link, NextHops, Routes};
+use pmdns_stages::next_hop::{HopTable, LinkAddresses, NextHops, Routes};
 use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::query_sources::{QuerySources, Source};
 use pmdns_stages::wire::name::Seed;
@@ -31,7 +31,7 @@ impl Asking {
     pub fn new(config: &Config, facts: &[PortFacts], seed: Seed) -> Self {
         let upstream = |one| Some((config.upstream_port(one)?, one.address.ip()?));
         let upstreams: Vec<_> = config.upstreams.iter().map(upstream).collect();
-        let links: Vec<Link> = config.ports.iter().map(link).collect();
+        let links: Vec<LinkAddresses> = config.ports.iter().map(link).collect();
         let routes = Routes::new(&links, &upstreams);
         let asked: Vec<bool> = (0..config.ports.len())
             .map(|port| upstreams.iter().flatten().any(|(over, _)| *over == port))
@@ -68,8 +68,8 @@ impl Asking {
     }
 }
 
-fn link(port: &pmdns_config::Port) -> Link {
-    Link {
+fn link(port: &pmdns_config::PortSettings) -> LinkAddresses {
+    LinkAddresses {
         addresses: port.addresses.clone(),
         query_sources: port.query_sources.clone(),
         gateways: port.gateways.clone(),

@@ -1,6 +1,6 @@
 //! Errors of building and starting an engine.
 
-use pmdns_config::Problem;
+use pmdns_config::BrokenRule;
 use pmdns_nics::hugepage::ArenaError;
 use pmdns_stages::cache::CacheError;
 use pmdns_stages::policy::RulesetError;
@@ -22,7 +22,7 @@ pub enum EngineError {
     Rules(#[from] RulesetError),
     /// The file with cookie secrets has changed since it was checked.
     #[error("cookies.secret_file {0}")]
-    Cookies(Problem),
+    Cookies(BrokenRule),
     /// Encrypted upstreams cannot be asked.
     #[error(transparent)]
     Encrypted(#[from] EncryptedError),

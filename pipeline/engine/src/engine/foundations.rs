@@ -10,7 +10,7 @@ use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{FramePool, PortFacts, Queues};
 use pmdns_stages::cache::{Cache, Retention, Writer};
 use pmdns_stages::client_table::{ClientTable, ClientTableWriter};
-use pmdns_stages::exceptions::Peers;
+use pmdns_stages::exceptions::KnownRouters;
 use pmdns_stages::policy::{Digest, Ruleset};
 use pmdns_stages::wire::name::Seed;
 
@@ -81,7 +81,7 @@ impl Foundations {
         let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
         let asking = Asking::new(config, facts, seed);
         let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
-        let peers = Arc::new(Peers::new(gateways, seed));
+        let peers = Arc::new(KnownRouters::new(gateways, seed));
         let rings = Rings::lay(RingNeeds {
             config,
             topology: &topology,

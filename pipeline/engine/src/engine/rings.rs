@@ -6,7 +6,7 @@ use pmdns_config::{Config, StageName};
 use pmdns_nics::{Frame, FramePool, Queues};
 use pmdns_stages::Packet;
 use pmdns_stages::cache::{Hit, MAX_SAMPLES, Retention};
-use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, Peers};
+use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, KnownRouters};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ports::Ports;
 use pmdns_stages::ratelimit::ClientPrefixes;
@@ -71,7 +71,7 @@ pub(super) struct RingNeeds<'n> {
     pub(super) pool: &'n FramePool,
     pub(super) ports: &'n Ports,
     /// The routers that the kernel has sessions with.
-    pub(super) peers: &'n Arc<Peers>,
+    pub(super) peers: &'n Arc<KnownRouters>,
     pub(super) seed: Seed,
     pub(super) ticks_per_second: u64,
 }

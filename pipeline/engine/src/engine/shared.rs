@@ -9,7 +9,7 @@ use pmdns_config::{Config, StageName};
 use pmdns_nics::FramePool;
 use pmdns_resolver::Roster;
 use pmdns_stages::cache::{Cache, Lifetimes, Writer};
-use pmdns_stages::exceptions::Peers;
+use pmdns_stages::exceptions::KnownRouters;
 use pmdns_stages::ports::Ports;
 
 use super::asking::Asking;
@@ -34,7 +34,7 @@ pub(super) struct Shared {
     pub(super) gauges: Gauges,
     pub(super) stream_pool: Option<(u8, FramePool)>,
     pub(super) news: AllPortNews,
-    pub(super) peers: Arc<Peers>,
+    pub(super) peers: Arc<KnownRouters>,
     pub(super) load_encrypted: LoadEncrypted,
     pub(super) stop: Arc<AtomicBool>,
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use pmdns_config::{InterfaceAddress, Port, Vlan};
+use pmdns_config::{InterfaceAddress, PortSettings, Vlan};
 #[cfg(feature = "dpdk")]
 use pmdns_nics::dpdk::{Eal, Mempool};
 use pmdns_nics::{KernelEnd, PortFacts, TUN, Tap};
@@ -83,7 +83,7 @@ pub enum TapError {
 ///
 /// The kernel does not make it, or does not take its addresses.
 pub fn open(
-    port: &Port,
+    port: &PortSettings,
     facts: &PortFacts,
     make: impl FnOnce(&str) -> io::Result<Box<dyn KernelEnd>>,
 ) -> Result<Option<Box<dyn KernelEnd>>, TapError> {
@@ -163,7 +163,11 @@ fn set(tap: &str, (family, name, value): &(&str, &str, &str)) {
 }
 
 /// What the kernel is told of the interface, with words for it, and what to do if it refuses.
-fn messages(port: &Port, facts: &PortFacts, index: u32) -> Vec<(Message, String, &'static str)> {
+fn messages(
+    port: &PortSettings,
+    facts: &PortFacts,
+    index: u32,
+) -> Vec<(Message, String, &'static str)> {
     let mut all = vec![(
         Request::Link { index, mac: facts.mac, mtu: facts.mtu.into() }.message(),
         "the port's MAC address".to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pmdns_nics::{Frame, FramePool};
-use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, Peers, is_redirect};
+use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, KnownRouters, is_redirect};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::{Arrival, Exception, Packet, Step};
 
@@ -19,13 +19,13 @@ pub(crate) struct KernelOutlets {
     by_port: Vec<Option<PortOutlet>>,
     ports: Ports,
     /// The routers that the kernel has sessions with.
-    peers: Arc<Peers>,
+    peers: Arc<KnownRouters>,
     pool: FramePool,
 }
 
 impl KernelOutlets {
     /// No ways yet. Copies are made in frames of `pool`.
-    pub(crate) fn new(ports: Ports, peers: Arc<Peers>, pool: FramePool) -> Self {
+    pub(crate) fn new(ports: Ports, peers: Arc<KnownRouters>, pool: FramePool) -> Self {
         Self { by_port: ports.iter().map(|_| None).collect(), ports, peers, pool }
     }
 

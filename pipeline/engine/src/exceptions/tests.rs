@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pmdns_nics::{Burst, FramePool, HeapPool};
-use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, Peers};
+use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, KnownRouters};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, OUR_MAC, Query, frame_from, query};
+use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, OUR_MAC, QueryFrame, frame_from, query};
 use pmdns_stages::wire::ip::seal_ipv4;
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{Arrival, Exception, Packet, Step};
@@ -61,7 +61,7 @@ impl Lab {
 
 fn tcp(vlans: Vec<u16>, to: u16) -> Vec<u8> {
     let ip = 14 + 4 * vlans.len();
-    let mut frame = Query { vlans, destination_port: to, ..query("a. A") }.frame_bytes();
+    let mut frame = QueryFrame { vlans, destination_port: to, ..query("a. A") }.frame_bytes();
     frame[ip + 9] = 6;
     seal_ipv4(&mut frame[ip..ip + 20]);
     frame
@@ -69,7 +69,7 @@ fn tcp(vlans: Vec<u16>, to: u16) -> Vec<u8> {
 
 /// From the link: BFD over one hop has this TTL.
 fn udp(to: u16) -> Vec<u8> {
-    let mut frame = Query { destination_port: to, ..query("a. A") }.frame_bytes();
+    let mut frame = QueryFrame { destination_port: to, ..query("a. A") }.frame_bytes();
     frame[14 + 8] = 255;
     seal_ipv4(&mut frame[14..34]);
     frame
@@ -161,7 +161,7 @@ fn attack_e_a_router_is_known_once_the_kernel_has_a_session_with_it() {
 #[test]
 fn attack_f_no_redirect_goes_to_the_kernel() {
     let mut lab = Lab::new("");
-    let mut frame = Query { source: vec![10, 77, 0, 1], ..query("a. A") }.frame_bytes();
+    let mut frame = QueryFrame { source: vec![10, 77, 0, 1], ..query("a. A") }.frame_bytes();
     frame[14 + 9] = 1;
     frame[34] = 5;
     frame[36..38].fill(0);
@@ -190,7 +190,7 @@ fn outlets(pool: &FramePool) -> (KernelOutlets, Vec<RingReceiver<Packet>>) {
     let ports: Ports = [Port { has_tap: true, ..Port::new(OUR_MAC, []) }].into();
     let limits = ClassLimit::of_all(&config(""), 1000, Seed::new([3; 16]));
     let (senders, receivers): (Vec<_>, Vec<_>) = limits.iter().map(|_| ring(8)).unzip();
-    let peers = Arc::new(Peers::new([], Seed::new([3; 16])));
+    let peers = Arc::new(KnownRouters::new([], Seed::new([3; 16])));
     let mut outlets = KernelOutlets::new(ports, peers, pool.clone());
     outlets.add(0, senders.into_iter().zip(limits).collect());
     (outlets, receivers)

@@ -9,7 +9,7 @@ use pmdns_config::narrow::to_u8;
 use pmdns_nics::counters::add;
 use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST, release};
 use pmdns_stages::Packet;
-use pmdns_stages::exceptions::{ExceptionClass, Peers, finish_checksum};
+use pmdns_stages::exceptions::{ExceptionClass, KnownRouters, finish_checksum};
 
 use super::counters::TapCounters;
 use crate::ports::AllPortNews;
@@ -43,7 +43,7 @@ pub struct TapThread {
     /// Whether frames of the port may have unfinished checksums without saying so.
     pub(crate) partial_checksums: bool,
     /// The routers that the kernel has sessions with, as far as its frames tell.
-    pub(crate) peers: Arc<Peers>,
+    pub(crate) peers: Arc<KnownRouters>,
     /// The news of the ports.
     pub(crate) news: AllPortNews,
     /// What it counts.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
-use pmdns_resolver::{Block, Inquiry, Job, Loaded, NotTaken, Outlook, TakenIn};
+use pmdns_resolver::{Block, Inquiry, Job, LoadPart, NotTaken, Outlook, TakenIn};
 use pmdns_stages::cache::{Entry, Purge};
 
 /// The most requests that may wait for a thread.
@@ -59,9 +59,9 @@ impl JobRequest {
             })),
             Self::Load(from, done) => Job::Load(
                 Box::new(move || match from.try_recv() {
-                    Ok(entries) => Loaded::Entries(entries),
-                    Err(TryRecvError::Empty) => Loaded::Nothing,
-                    Err(TryRecvError::Disconnected) => Loaded::End,
+                    Ok(entries) => LoadPart::Entries(entries),
+                    Err(TryRecvError::Empty) => LoadPart::Nothing,
+                    Err(TryRecvError::Disconnected) => LoadPart::End,
                 }),
                 tell(done),
             ),

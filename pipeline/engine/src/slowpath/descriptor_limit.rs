@@ -4,7 +4,7 @@
 //! A process without free descriptors fails in many places, and a failed query would look like a failure of the
 //! upstream. So pmdns stays below the limit. Clients over streams get at most half of it, so that they leave room for misses.
 
-use pmdns_config::{Config, SlowPath};
+use pmdns_config::{Config, SlowPathSettings};
 
 /// Descriptors reserved for everything except the slow path's sockets.
 const RESERVED: usize = 256;
@@ -66,7 +66,7 @@ pub fn needed(config: &Config) -> usize {
 }
 
 /// How many sockets a shard's part of the questions needs. With so many pending, many leave in one batch.
-fn wanted(settings: &SlowPath, shards: usize) -> usize {
+fn wanted(settings: &SlowPathSettings, shards: usize) -> usize {
     let questions = settings.max_pending.div_ceil(shards.max(1));
     questions.div_ceil(settings.queries_per_port)
 }
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn flights_are_shared_and_so_are_questions() {
-        let settings = |queries_per_port| SlowPath {
+        let settings = |queries_per_port| SlowPathSettings {
             max_pending: 1000,
             queries_per_port,
-            ..SlowPath::default()
+            ..SlowPathSettings::default()
         };
         assert_eq!(wanted(&settings(1), 1), 1000);
         assert_eq!(wanted(&settings(1), 2), 500);

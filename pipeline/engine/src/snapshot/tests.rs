@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use pmdns_config::files::{WholeFile, open_regular};
-use pmdns_stages::testing::{Record, entry_of, query};
+use pmdns_stages::testing::{ReplyRecord, entry_of, query};
 use pmdns_stages::wire::name::Seed;
 
 use super::file::{Snapshot, SnapshotError, SnapshotWriter, Times, create, split};
@@ -40,7 +40,7 @@ impl Drop for TestFile {
 }
 
 fn words(number: u32) -> Vec<u64> {
-    let records: [Record; 1] = [(0, 1, 300, vec![192, 0, 2, 1])];
+    let records: [ReplyRecord; 1] = [(0, 1, 300, vec![192, 0, 2, 1])];
     let asked = query(&format!("n{number}.example. A"));
     entry_of(&asked, &records, 7, Seed::new([1; 16])).words().to_vec()
 }

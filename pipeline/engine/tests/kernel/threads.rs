@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pmdns_config::Prefetch;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{flag, header};
 
@@ -73,7 +73,7 @@ fn signatures_are_checked_on_a_thread_beside_it() {
     let stub = Stub::replying(move |asked| zone.reply(asked));
     let mut rig = Setup { dnssec, ..Setup::asking(&[&stub]) }.start();
     let plain = query("www.signed. A").edns(1232, false);
-    let answer = rig.resolve_whole(&Query { flags: plain.flags | flag::AD, ..plain });
+    let answer = rig.resolve_whole(&QueryFrame { flags: plain.flags | flag::AD, ..plain });
     assert_ne!(be16(&answer, header::FLAGS).unwrap() & flag::AD, 0);
     assert_eq!(rig.resolve(&query("bad.signed. A")).rcode, 2);
     let counters = rig.finish();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::{Reason, Step};
 
 const BURST: u64 = 10;
@@ -35,7 +35,7 @@ fn rig(rules: &str, queues: usize) -> Rig {
 fn send(rig: &mut Rig, queues: usize, client: u8, text: &str) {
     let source = vec![10, 77, 0, client];
     let mut burst = Burst::new();
-    burst.push(rig.frame(&Query { source, ..query(text) }.frame_bytes()));
+    burst.push(rig.frame(&QueryFrame { source, ..query(text) }.frame_bytes()));
     rig.offer(usize::from(client) % queues, &mut burst);
     rig.settle();
 }
@@ -86,7 +86,8 @@ fn trap_22_every_query_of_another_client_is_answered_while_one_floods() {
         for _ in 0..BURST {
             let mut burst = Burst::new();
             for client in [[flood; 15].as_slice(), &[other], &[flood; 15]].concat() {
-                let query = Query { source: vec![10, 77, 0, client], ..query("hit.example. A") };
+                let query =
+                    QueryFrame { source: vec![10, 77, 0, client], ..query("hit.example. A") };
                 burst.push(rig.frame(&query.frame_bytes()));
             }
             rig.offer(usize::from(flood) % queues, &mut burst);

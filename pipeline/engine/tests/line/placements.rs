@@ -5,7 +5,7 @@ use pmdns_engine::counters::Link;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
-use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, Query, name_of, query};
+use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, QueryFrame, name_of, query};
 use pmdns_stages::{StageName, Step};
 
 /// Policy that gives every stage something to decide.
@@ -76,7 +76,8 @@ fn placements() -> Vec<String> {
 fn trace() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for client in 1..=40u8 {
-        let from = |query: Query| Query { source: vec![10, 77, 0, 100 + client], ..query };
+        let from =
+            |query: QueryFrame| QueryFrame { source: vec![10, 77, 0, 100 + client], ..query };
         frames.push(from(query("cAched.example. A")).frame_bytes());
         frames.push(from(query("cached.example. A").edns(1232, false)).frame_bytes());
         frames.push(query("cached.example. A").over_ipv6().frame_bytes());
@@ -84,8 +85,8 @@ fn trace() -> Vec<Vec<u8>> {
         frames.push(from(query("router.example. A")).frame_bytes());
         frames.push(from(query("lab.example. A")).frame_bytes());
         frames.push(from(query("x.blocked.example. TXT")).frame_bytes());
-        frames.push(Query { source: vec![10, 77, 9, client], ..query("a. A") }.frame_bytes());
-        frames.push(Query { source: vec![10, 77, 8, client], ..query("a. A") }.frame_bytes());
+        frames.push(QueryFrame { source: vec![10, 77, 9, client], ..query("a. A") }.frame_bytes());
+        frames.push(QueryFrame { source: vec![10, 77, 8, client], ..query("a. A") }.frame_bytes());
         let mut damaged = from(query("cached.example. A")).frame_bytes();
         damaged[50] ^= 0x55;
         frames.push(damaged);
@@ -99,7 +100,7 @@ fn trace() -> Vec<Vec<u8>> {
     }
     // One client far over its limit.
     for id in 0..200 {
-        frames.push(Query { id, ..query("cached.example. A") }.frame_bytes());
+        frames.push(QueryFrame { id, ..query("cached.example. A") }.frame_bytes());
     }
     frames
 }
@@ -203,7 +204,7 @@ fn trap_11_a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
     let mut rig = Rig::new(&config("[slowpath]\nring = 64\n"));
     rig.learn(&query("a.example. A"), &[(0, 1, 60, vec![192, 0, 2, 1])]);
     for number in 0..100 {
-        let missing = Query { name: name_of(&format!("m{number}.example.")), ..query("a. A") };
+        let missing = QueryFrame { name: name_of(&format!("m{number}.example.")), ..query("a. A") };
         let mut burst = Burst::new();
         burst.push(rig.frame(&missing.frame_bytes()));
         burst.push(rig.frame(&query("a.example. A").frame_bytes()));
@@ -223,7 +224,7 @@ fn audit_09_a_flood_of_misses_does_not_fill_the_ring_for_others() {
         let mut rig = Rig::new(&config(&format!("{placement}\n[slowpath]\nring = 64\n")));
         let mut ask = |client: [u8; 4], number: u16| {
             let name = name_of(&format!("m{number}.example."));
-            let asked = Query { name, source: client.to_vec(), ..query("a. A") };
+            let asked = QueryFrame { name, source: client.to_vec(), ..query("a. A") };
             let mut burst = Burst::new();
             burst.push(rig.frame(&asked.frame_bytes()));
             rig.offer(0, &mut burst);
@@ -255,7 +256,7 @@ fn clients_of_the_same_prefix_leave_room_in_the_ring_to_health_checks() {
         let mut rig = Rig::new(&config(&format!("{placement}\n[slowpath]\nring = 64\n")));
         for (number, family) in (0..200).zip([4, 6].into_iter().cycle()) {
             let name = name_of(&format!("m{number}.example."));
-            let asked = Query { name, ..query("a. A") };
+            let asked = QueryFrame { name, ..query("a. A") };
             let asked = if family == 6 { asked.over_ipv6() } else { asked };
             let mut burst = Burst::new();
             burst.push(rig.frame(&asked.frame_bytes()));
@@ -293,7 +294,7 @@ fn clients_of_the_same_prefix_leave_room_in_the_ring_to_health_checks() {
 fn hits_are_told_to_the_thread_that_keeps_the_answer() {
     let two_threads = "[cache]\neviction = \"lru\"\n[slowpath]\nthreads = 2\n";
     let mut rig = Rig::new(&config(two_threads));
-    let queries: Vec<Query> = (0..20).map(|n| query(&format!("n{n}.example. A"))).collect();
+    let queries: Vec<QueryFrame> = (0..20).map(|n| query(&format!("n{n}.example. A"))).collect();
     let mut frames = Burst::new();
     for query in &queries {
         rig.learn(query, &[(0, 1, 86_400, vec![192, 0, 2, 1])]);

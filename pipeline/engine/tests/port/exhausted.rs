@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pmdns_stages::query_sources::Owner;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 
 use crate::rig::{Answer, Rig, SECOND, Setup};
 use crate::stub::{Asked, Send, Stub};
@@ -44,9 +44,9 @@ fn stub() -> Stub {
 }
 
 /// A query for a name that is not answered, from a client of this prefix.
-fn slow(number: u16, prefix: u8) -> Query {
+fn slow(number: u16, prefix: u8) -> QueryFrame {
     let source = vec![10, 1, prefix, (number % 250) as u8 + 1];
-    Query { source, id: number, ..query(&format!("slow{number}.example. A")) }
+    QueryFrame { source, id: number, ..query(&format!("slow{number}.example. A")) }
 }
 
 /// What a rig has told clients so far.
@@ -71,7 +71,7 @@ fn a_prefix_that_holds_its_share_of_the_ports_is_shed_and_others_are_served() {
     assert!(told(&mut rig).iter().all(|answer| answer.rcode == 2));
 
     for id in 1..=40 {
-        let other = Query { id, ..query(&format!("n{id}.example. A")) };
+        let other = QueryFrame { id, ..query(&format!("n{id}.example. A")) };
         assert_eq!(rig.resolve(&other).rcode, 0, "a port is left for another prefix");
     }
     let counters = rig.counters();
@@ -103,7 +103,11 @@ fn each_family_has_the_ports_of_its_own_sources() {
     for number in 0..100 {
         rig.ask(&slow(number, number as u8));
         let name = format!("slow{number}.six.example. A");
-        rig.ask(&Query { source: vec![10, 2, number as u8, 1], id: 1000 + number, ..query(&name) });
+        rig.ask(&QueryFrame {
+            source: vec![10, 2, number as u8, 1],
+            id: 1000 + number,
+            ..query(&name)
+        });
     }
     rig.pass(3 * SECOND);
     assert_eq!((rig.upstream(0).queries, rig.upstream(1).queries), (ROOM, ROOM_V6));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pmdns_stages::next_hop::HopState;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 
 use crate::only_ports::link;
 use crate::rig::{Rig, SECOND, Setup};
@@ -44,7 +44,7 @@ fn time_to_answer_beside(rig: &mut Rig, other: impl Fn(&mut Rig)) -> Duration {
         assert!(rig.driver.now() - begun < 2 * LONGEST, "no answer");
         other(rig);
         let number = rig.counters().misses;
-        rig.ask(&Query { id: number as u16, ..query(&format!("n{number}.example. A")) });
+        rig.ask(&QueryFrame { id: number as u16, ..query(&format!("n{number}.example. A")) });
         rig.pass(SECOND / 10);
     }
     rig.driver.now() - begun

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pmdns_stages::next_hop::HopState;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::dns::header;
 use pmdns_stages::wire::ip::{IPV4_MIN_LEN, UDP_LEN};
 use pmdns_stages::wire::{be16, put16};
@@ -48,7 +48,7 @@ fn under_way(rig: &Rig) -> Vec<Sent> {
 /// Asks so many names, and waits until their queries have left.
 pub(super) fn send(rig: &mut Rig, queries: u64) -> Vec<Sent> {
     for number in 0..queries {
-        rig.ask(&Query { id: number as u16, ..query(&format!("n{number}.example. A")) });
+        rig.ask(&QueryFrame { id: number as u16, ..query(&format!("n{number}.example. A")) });
         rig.driver.turn();
     }
     rig.wait_until(|rig| rig.upstream(0).queries == queries);
@@ -91,7 +91,7 @@ fn without_a_next_hop_clients_are_told_in_time_and_served_as_soon_as_it_answers(
 fn ask_on(rig: &mut Rig, seconds: u16) {
     for _ in 0..10 * seconds {
         let number = rig.counters().misses;
-        rig.ask(&Query { id: number as u16, ..query(&format!("n{number}.example. A")) });
+        rig.ask(&QueryFrame { id: number as u16, ..query(&format!("n{number}.example. A")) });
         rig.pass(SECOND / 10);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pmdns_config::Config;
 use pmdns_resolver::encrypted::EncryptedQuery;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::header;
 
@@ -73,7 +73,7 @@ impl Wired {
         let number = self.answers.len();
         let source = vec![10, 100 + (number % 100) as u8, (number / 100) as u8, 5];
         let name = format!("n{number}.example. A");
-        let frame = Query { source, id: number as u16, ..query(&name) }.frame_bytes();
+        let frame = QueryFrame { source, id: number as u16, ..query(&name) }.frame_bytes();
         assert!(self.line.offer(queue, &frame), "there is room");
         self.answers.push(0);
         self.asked += 1;

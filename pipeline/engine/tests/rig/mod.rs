@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pmdns_config::{Config, Dns64, Local, LocalRecord, Rpz};
+use pmdns_config::{Config, Dns64Settings, Local, LocalRecord, Rpz};
 use pmdns_engine::clock::Clock;
 use pmdns_engine::ring::{RingReceiver, RingSender, ring};
 use pmdns_engine::rules::{LineRules, RulesInbox, RulesPublisher, RulesUpdate};
@@ -32,7 +32,7 @@ use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::{Port, Ports};
-use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, Query, act_once, name_of};
+use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, QueryFrame, act_once, name_of};
 use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::{be16, be32, ip, name};
@@ -135,7 +135,7 @@ impl Rig {
             client_subnet: setup.client_subnet,
             cache: setup.keeping,
             prefetch: setup.prefetch,
-            acl: pmdns_config::Acl::open(),
+            acl: pmdns_config::AclSettings::open(),
             ..Config::default()
         };
         if crate::BY_PORT {
@@ -203,12 +203,12 @@ impl Rig {
     }
 
     /// Sends a client's query as a miss of worker 0.
-    pub(crate) fn ask(&mut self, query: &Query) {
+    pub(crate) fn ask(&mut self, query: &QueryFrame) {
         self.ask_by(0, query);
     }
 
     /// Sends a client's query as a miss of a worker.
-    pub(crate) fn ask_by(&mut self, worker: usize, query: &Query) {
+    pub(crate) fn ask_by(&mut self, worker: usize, query: &QueryFrame) {
         let mut miss = Some(self.miss(query));
         self.wait_until(|rig| {
             miss = miss.take().and_then(|miss| rig.misses[worker].push(miss).err());
@@ -217,7 +217,7 @@ impl Rig {
     }
 
     /// A client's query as the line makes a miss of it.
-    fn miss(&mut self, query: &Query) -> Miss {
+    fn miss(&mut self, query: &QueryFrame) -> Miss {
         let now = self.clock.now();
         let context = self.clock.context(now);
         let packet = act_once(&mut self.parse, query.packet(), &context);
@@ -231,7 +231,7 @@ impl Rig {
     }
 
     /// Tells of so many hits of the answer to a query, as a data core would.
-    pub(crate) fn hit(&mut self, query: &Query, weight: u32) {
+    pub(crate) fn hit(&mut self, query: &QueryFrame, weight: u32) {
         let miss = self.miss(query);
         let hash = miss.key().hash(Seed::new(SEED), miss.key);
         self.notes.push(Hit { hash, weight }).expect("the ring of notes has room");
@@ -295,7 +295,7 @@ impl Rig {
     }
 
     /// Lends the thread rules by which AAAA records are made under these prefixes.
-    pub(crate) fn translate(&mut self, dns64: Vec<Dns64>) {
+    pub(crate) fn translate(&mut self, dns64: Vec<Dns64Settings>) {
         self.reload(|config| config.dns64 = dns64);
     }
 
@@ -315,7 +315,7 @@ impl Rig {
     }
 
     /// Sends a query and waits for its answer.
-    pub(crate) fn resolve(&mut self, query: &Query) -> Answer {
+    pub(crate) fn resolve(&mut self, query: &QueryFrame) -> Answer {
         self.ask(query);
         self.answers(1).remove(0)
     }
@@ -335,7 +335,7 @@ impl Rig {
     }
 
     /// Sends a query and waits for the frame of its answer.
-    pub(crate) fn resolve_frame(&mut self, query: &Query) -> Frame {
+    pub(crate) fn resolve_frame(&mut self, query: &QueryFrame) -> Frame {
         self.ask(query);
         let mut answered = None;
         self.wait_until(|rig| {
@@ -346,7 +346,7 @@ impl Rig {
     }
 
     /// Sends a query and waits for its answer, all of it.
-    pub(crate) fn resolve_whole(&mut self, query: &Query) -> Vec<u8> {
+    pub(crate) fn resolve_whole(&mut self, query: &QueryFrame) -> Vec<u8> {
         message(&self.resolve_frame(query)).to_vec()
     }
 
@@ -436,8 +436,8 @@ impl Rig {
 }
 
 /// So many queries alike but for their ids: 1, 2, and so on.
-pub(crate) fn alike(query: &Query, count: u16) -> Vec<Query> {
-    (1..=count).map(|id| Query { id, ..query.clone() }).collect()
+pub(crate) fn alike(query: &QueryFrame, count: u16) -> Vec<QueryFrame> {
+    (1..=count).map(|id| QueryFrame { id, ..query.clone() }).collect()
 }
 
 /// The ids of answers, which must all differ.

@@ -13,12 +13,12 @@ use pmdns_stages::wire::name::Seed;
 
 /// Has all upstreams asked over a port, as far as they can be: on its link, or by these gateways.
 pub(super) fn ask(config: &mut Config, gateways: Vec<IpAddr>) {
-    let port = pmdns_config::Port::new("p0", "memory");
+    let port = pmdns_config::PortSettings::new("p0", "memory");
     let addresses = match gateways.is_empty() {
         true => ["10.9.0.2/24", "fd09::2/64"],
         false => ["10.9.0.2/28", "fd09::2/124"],
     };
-    config.ports = vec![pmdns_config::Port {
+    config.ports = vec![pmdns_config::PortSettings {
         addresses: addresses.map(|one| one.parse().unwrap()).into(),
         gateways,
         query_sources: ["10.9.0.60", "10.9.0.61", "fd09::60"]

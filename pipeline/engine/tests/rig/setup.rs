@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use pmdns_config::{
-    DEFAULT_GROUP, Dnssec, Forward, Group, Health, SlowPath, Strategy, Upstream, UpstreamAddress,
-    View, wire_name,
+    DEFAULT_GROUP, Dnssec, Forward, Group, HealthSettings, SlowPathSettings, Strategy, Upstream,
+    UpstreamAddress, View, wire_name,
 };
 use pmdns_stages::cache::Purge;
 
@@ -16,8 +16,8 @@ pub(super) const SEED: [u8; 16] = [9; 16];
 
 /// What a rig shall be like.
 pub(crate) struct Setup {
-    pub(crate) settings: SlowPath,
-    pub(crate) keeping: pmdns_config::Cache,
+    pub(crate) settings: SlowPathSettings,
+    pub(crate) keeping: pmdns_config::CacheSettings,
     pub(crate) prefetch: pmdns_config::Prefetch,
     pub(crate) client_subnet: pmdns_config::ClientSubnet,
     /// What keys are hashed with.
@@ -28,7 +28,7 @@ pub(crate) struct Setup {
     pub(crate) views: Vec<View>,
     /// The gateways to upstreams over a port. Without any they are on its link.
     pub(crate) gateways: Vec<IpAddr>,
-    pub(crate) health: Health,
+    pub(crate) health: HealthSettings,
     pub(crate) dnssec: Dnssec,
     /// Frames in the pool.
     pub(crate) frames: usize,
@@ -42,8 +42,8 @@ impl Setup {
     /// A rig that asks these stubs in this order, with a deadline no test comes near.
     pub(crate) fn asking(stubs: &[&Stub]) -> Self {
         Self {
-            settings: SlowPath { deadline_ms: 20_000, ..SlowPath::default() },
-            keeping: pmdns_config::Cache::default(),
+            settings: SlowPathSettings { deadline_ms: 20_000, ..SlowPathSettings::default() },
+            keeping: pmdns_config::CacheSettings::default(),
             prefetch: pmdns_config::Prefetch::default(),
             client_subnet: pmdns_config::ClientSubnet::default(),
             seed: SEED,
@@ -52,7 +52,7 @@ impl Setup {
             forwards: Vec::new(),
             views: Vec::new(),
             gateways: Vec::new(),
-            health: Health::default(),
+            health: HealthSettings::default(),
             dnssec: Dnssec::default(),
             frames: 1024,
             answers: 512,

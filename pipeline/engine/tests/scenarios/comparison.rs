@@ -1,7 +1,7 @@
 //! What has to be alike: an entry of a file, and a query or an answer of pmdns.
 
 use pmdns_hierarchy::message::flag;
-use pmdns_hierarchy::{Message, Name, Record, rtype};
+use pmdns_hierarchy::{Message, Name, OwnedRecord, rtype};
 
 use crate::grammar::{DNSSEC_OK, Entry, Matches};
 
@@ -82,11 +82,11 @@ fn difference_in_all(expected: &Message, message: &Message, with_ttl: bool) -> O
 }
 
 /// Whether two sections have the same records, in whatever order.
-fn says_the_same(theirs: &[Record], ours: &[Record], with_ttl: bool) -> bool {
-    let mut rest: Vec<&Record> = ours.iter().filter(|one| one.rtype != rtype::OPT).collect();
+fn says_the_same(theirs: &[OwnedRecord], ours: &[OwnedRecord], with_ttl: bool) -> bool {
+    let mut rest: Vec<&OwnedRecord> = ours.iter().filter(|one| one.rtype != rtype::OPT).collect();
     for record in theirs.iter().filter(|one| one.rtype != rtype::OPT) {
         let is_it =
-            |one: &&Record| record.says_the_same(one) && (!with_ttl || record.ttl == one.ttl);
+            |one: &&OwnedRecord| record.says_the_same(one) && (!with_ttl || record.ttl == one.ttl);
         let Some(found) = rest.iter().position(is_it) else { return false };
         rest.swap_remove(found);
     }
@@ -113,7 +113,7 @@ pub(crate) fn with_soa_of_denial(mut message: Message) -> Message {
         let name = message.question.0.clone();
         let timers = [1, 3600, 1200, 604_800, DENIAL_TTL].map(u32::to_be_bytes).concat();
         let data = [name.wire(), Name::new("nobody.invalid").wire(), &timers].concat();
-        let soa = Record { ttl: DENIAL_TTL, ..Record::new(&name, rtype::SOA, data) };
+        let soa = OwnedRecord { ttl: DENIAL_TTL, ..OwnedRecord::new(&name, rtype::SOA, data) };
         message.sections[1].push(soa);
     }
     message

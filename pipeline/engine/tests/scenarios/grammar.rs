@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use pmdns_hierarchy::message::flag;
-use pmdns_hierarchy::{Message, Name, Record, rtype};
+use pmdns_hierarchy::{Message, Name, OwnedRecord, rtype};
 
 use crate::records;
 
@@ -227,7 +227,7 @@ impl Entry {
         }
         if let Some((ttl, data)) = opt {
             let (owner, class) = (Name::root(), UDP_SIZE);
-            let opt = Record { owner, rtype: rtype::OPT, class, ttl, data };
+            let opt = OwnedRecord { owner, rtype: rtype::OPT, class, ttl, data };
             entry.message.sections[2].push(opt);
         }
         Ok(entry)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pmdns_config::Config;
 use pmdns_hierarchy::message::flag;
 use pmdns_hierarchy::{Message, Name, rtype};
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 
 use crate::client_cache;
 use crate::comparison::{difference, is_dnssec_ok, is_for, relayed, with_soa_of_denial};
@@ -152,7 +152,7 @@ impl<'a> Play<'a> {
         let (name, qtype, qclass) = &message.question;
         let id = self.asked.len() as u16 + 1;
         let opt = message.sections[2].first();
-        let frame = Query {
+        let frame = QueryFrame {
             name: name.wire().to_vec(),
             qtype: *qtype,
             qclass: *qclass,

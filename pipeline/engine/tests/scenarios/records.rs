@@ -7,7 +7,7 @@ use domain::base::name::ToName as _;
 use domain::base::rdata::ComposeRecordData as _;
 use domain::base::{Name as Origin, RecordData as _};
 use domain::zonefile::inplace::{Entry, Zonefile};
-use pmdns_hierarchy::{Name, Record};
+use pmdns_hierarchy::{Name, OwnedRecord};
 
 /// The question that these words are: a name, a class and a type.
 pub(crate) fn question(words: &[&str]) -> Result<(Name, u16, u16), String> {
@@ -18,7 +18,7 @@ pub(crate) fn question(words: &[&str]) -> Result<(Name, u16, u16), String> {
 }
 
 /// The records of a text. A TTL that is left out is 3600, a class that is left out IN.
-pub(crate) fn records(text: &str) -> Result<Vec<Record>, String> {
+pub(crate) fn records(text: &str) -> Result<Vec<OwnedRecord>, String> {
     let is_chaos = text.split_whitespace().any(|word| word == "CH");
     // The scanner knows algorithms by number only.
     let text = format!("$TTL 3600\n{}\n", text.replace(" RSASHA1 ", " 5 "));
@@ -39,6 +39,6 @@ pub(crate) fn records(text: &str) -> Result<Vec<Record>, String> {
         record.data().compose_rdata(&mut data).map_err(|_| "data are too long")?;
         let (owner, _) = Name::parse(&owner, 0).ok_or("no name")?;
         let (rtype, class) = (record.data().rtype().to_int(), record.class().to_int());
-        records.push(Record { owner, rtype, class, ttl: record.ttl().as_secs(), data });
+        records.push(OwnedRecord { owner, rtype, class, ttl: record.ttl().as_secs(), data });
     }
 }

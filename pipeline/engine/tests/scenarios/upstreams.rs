@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use pmdns_hierarchy::message::flag;
-use pmdns_hierarchy::{Message, Name, Record, rtype};
+use pmdns_hierarchy::{Message, Name, OwnedRecord, rtype};
 use pmdns_resolver::encrypted::EncryptedQuery;
 
 use crate::comparison::is_for;
@@ -55,7 +55,7 @@ impl Upstreams {
         }
         reply.sections[2].retain(|one| one.rtype != rtype::OPT);
         let opt = query.sections[2].iter().find(|one| one.rtype == rtype::OPT);
-        reply.sections[2].extend(opt.map(|opt| Record { data: Vec::new(), ..opt.clone() }));
+        reply.sections[2].extend(opt.map(|opt| OwnedRecord { data: Vec::new(), ..opt.clone() }));
         let bytes = reply.to_bytes();
         self.arrive(
             socket,

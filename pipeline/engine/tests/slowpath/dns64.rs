@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{RData, RecordType};
-use pmdns_config::{Blocklist, Dns64, Prefetch};
-use pmdns_stages::testing::{Query, name_of, query};
+use pmdns_config::{Blocklist, Dns64Settings, Prefetch};
+use pmdns_stages::testing::{QueryFrame, name_of, query};
 use pmdns_stages::wire::dns::{HEADER_LEN, header};
 use pmdns_stages::wire::put16;
 
@@ -21,8 +21,8 @@ const AAAA: u8 = 28;
 /// CD in a query's flags.
 const CD: u16 = 0x10;
 
-fn prefix(text: &str) -> Dns64 {
-    Dns64 {
+fn prefix(text: &str) -> Dns64Settings {
+    Dns64Settings {
         prefix: text.parse().unwrap(),
         exclude: vec!["::ffff:0:0/96".parse().unwrap()],
         exclude_ipv4: Vec::new(),
@@ -110,7 +110,7 @@ fn rig(stub: &Stub) -> Rig {
     rig
 }
 
-fn message(rig: &mut Rig, query: &Query) -> Message {
+fn message(rig: &mut Rig, query: &QueryFrame) -> Message {
     Message::from_vec(&rig.resolve_whole(query)).unwrap()
 }
 
@@ -235,12 +235,12 @@ fn rfc_6147_5_3_1_reverse_names_under_the_prefix_lead_to_those_of_ipv4() {
 fn rfc_6147_5_5_a_client_that_validates_gets_what_there_is() {
     let stub = Stub::replying(script);
     let mut rig = rig(&stub);
-    let validating = Query { flags: 0x100 | CD, ..query("v.test. AAAA").edns(1232, true) };
+    let validating = QueryFrame { flags: 0x100 | CD, ..query("v.test. AAAA").edns(1232, true) };
     assert_eq!(addresses(&message(&mut rig, &validating)), []);
     assert_eq!(types_asked(&stub), [AAAA]);
     let only_do = query("v.test. AAAA").edns(1232, true);
     assert_eq!(addresses(&message(&mut rig, &only_do)).len(), 2);
-    let only_cd = Query { flags: 0x100 | CD, ..query("v.test. AAAA") };
+    let only_cd = QueryFrame { flags: 0x100 | CD, ..query("v.test. AAAA") };
     assert_eq!(addresses(&message(&mut rig, &only_cd)).len(), 2);
     rig.finish();
 }
@@ -339,7 +339,7 @@ fn what_an_alias_leads_to_is_judged_for_each_view() {
     for (name, address) in [("c.test. AAAA", "64:ff9b::808:404"), ("q.test. AAAA", "2001:db8::1")] {
         for _ in 0..2 {
             assert_eq!(made(&mut rig, name)[0].0, address);
-            let kid = Query { source: KID.into(), ..query(name) };
+            let kid = QueryFrame { source: KID.into(), ..query(name) };
             let answer = message(&mut rig, &kid);
             assert_eq!(answer.metadata.response_code, ResponseCode::NXDomain, "{name}");
         }
@@ -359,11 +359,11 @@ fn both_questions_are_charged_to_the_client() {
     rig.translate(vec![prefix("64:ff9b::/96")]);
     // Each of these keeps two places for as long as no A record comes.
     for number in 0..60u16 {
-        rig.ask(&Query { id: number, ..query(&format!("v{number}.test. AAAA")) });
+        rig.ask(&QueryFrame { id: number, ..query(&format!("v{number}.test. AAAA")) });
     }
     rig.wait_until(|rig| rig.counters().misses == 60);
     assert!(rig.counters().pending <= 40);
-    let other = Query { id: 999, source: vec![10, 99, 0, 1], ..query("6.test. AAAA") };
+    let other = QueryFrame { id: 999, source: vec![10, 99, 0, 1], ..query("6.test. AAAA") };
     rig.ask(&other);
     let mut last = Vec::new();
     rig.wait_until(|rig| {

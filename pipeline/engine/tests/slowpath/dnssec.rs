@@ -4,7 +4,7 @@ use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::RecordType;
 use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
 use pmdns_config::Dnssec;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{flag, header};
 
@@ -28,13 +28,13 @@ fn validating(test: &str, stubs: &[&Stub]) -> Setup {
 }
 
 /// A client's query that wants to know what AD says.
-fn curious(text: &str) -> Query {
+fn curious(text: &str) -> QueryFrame {
     let plain = query(text).edns(1232, false);
-    Query { flags: plain.flags | flag::AD, ..plain }
+    QueryFrame { flags: plain.flags | flag::AD, ..plain }
 }
 
 /// The whole answer to a query.
-fn resolve(rig: &mut Rig, query: &Query) -> Message {
+fn resolve(rig: &mut Rig, query: &QueryFrame) -> Message {
     Message::from_vec(&rig.resolve_whole(query)).unwrap()
 }
 
@@ -279,7 +279,7 @@ fn audit_03_a_name_of_many_labels_costs_its_budget_and_no_more() {
     assert_eq!(answer.metadata.response_code, ResponseCode::ServFail);
     assert_eq!(extended_error(&answer), Some(5));
     let counters = rig.finish();
-    let queries = u64::from(pmdns_validator::Limits::default().fetches);
+    let queries = u64::from(pmdns_validator::ValidatorLimits::default().fetches);
     assert_eq!((counters.validation_over_budget, counters.validation_queries), (1, queries));
 }
 
@@ -306,7 +306,7 @@ fn narrow(test: &str, stub: &Stub) -> Rig {
 fn flood(rig: &mut Rig) {
     for number in 0..600_u32 {
         let source = vec![10, 0, 0, (number % 250) as u8 + 1];
-        rig.ask(&Query { source, id: 0, ..query(&format!("www.slow{number}.signed. A")) });
+        rig.ask(&QueryFrame { source, id: 0, ..query(&format!("www.slow{number}.signed. A")) });
     }
 }
 
@@ -327,7 +327,7 @@ fn audit_03_keys_are_fetched_beside_a_flood_of_names_whose_keys_nobody_brings() 
     flood(&mut rig);
     rig.wait_for(|counters| counters.validation_queries >= 60);
     for id in 1..=60 {
-        rig.ask(&Query { id, ..query(&format!("www.open{id}.signed. A")) });
+        rig.ask(&QueryFrame { id, ..query(&format!("www.open{id}.signed. A")) });
         let answer = answer_beside(&mut rig);
         assert_eq!((answer.id, answer.rcode), (id, 0));
     }
@@ -347,9 +347,9 @@ fn audit_03_who_asks_the_same_as_a_flood_does_not_end_with_it() {
     );
     stub.faults.busy.set(true);
     let asked = query("www.open.signed. A");
-    rig.ask(&Query { id: 1, source: vec![10, 0, 0, 1], ..asked.clone() });
+    rig.ask(&QueryFrame { id: 1, source: vec![10, 0, 0, 1], ..asked.clone() });
     rig.wait_for(|counters| counters.waiting == 1);
-    rig.ask(&Query { id: 2, ..asked });
+    rig.ask(&QueryFrame { id: 2, ..asked });
     rig.wait_for(|counters| counters.coalesced == 1);
     flood(&mut rig);
     rig.wait_for(|counters| counters.shed_pending + counters.shed_prefix > 100);

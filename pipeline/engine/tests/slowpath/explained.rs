@@ -2,7 +2,7 @@
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::rdata::opt::EdnsOption;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::ip::{ETHERNET_LEN, IPV4_MIN_LEN, UDP_LEN};
 
@@ -16,7 +16,7 @@ pub(crate) type Answer = (ResponseCode, Option<Vec<(u16, Vec<u8>)>>);
 /// What a stub replies to a query.
 type Reply = fn(&Asked) -> Vec<u8>;
 
-pub(crate) fn answer(rig: &mut Rig, query: &Query) -> Answer {
+pub(crate) fn answer(rig: &mut Rig, query: &QueryFrame) -> Answer {
     let frame = rig.resolve_frame(query);
     let message = &frame.bytes()[ETHERNET_LEN + IPV4_MIN_LEN + UDP_LEN..];
     let message = Message::from_vec(message).unwrap();
@@ -40,7 +40,7 @@ fn a_failure_says_that_no_upstream_answered_and_then_that_it_is_remembered() {
     let asked = query("www.example. A").edns(1232, false);
     assert_eq!(answer(&mut rig, &asked), servfail(22));
     assert_eq!(answer(&mut rig, &asked), servfail(13));
-    let plain = Query { edns: None, ..asked };
+    let plain = QueryFrame { edns: None, ..asked };
     assert_eq!(answer(&mut rig, &plain), (ResponseCode::ServFail, None));
     rig.finish();
 }
@@ -96,7 +96,7 @@ fn an_expired_answer_says_that_it_is_one() {
         rig.pass(SECOND);
         assert_eq!(answer(&mut rig, &asked), stale);
         assert_eq!(answer(&mut rig, &asked), stale);
-        let plain = Query { edns: None, ..asked };
+        let plain = QueryFrame { edns: None, ..asked };
         assert_eq!(answer(&mut rig, &plain), (rcode, None));
         assert_eq!(rig.finish().stale, 3);
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use pmdns_config::SubnetPolicy;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 
 use crate::BY_PORT;
 use crate::rig::{Rig, Setup};
@@ -58,8 +58,8 @@ fn telling(stub: &Stub) -> Rig {
 }
 
 /// A query from this network.
-fn from(second: u8) -> Query {
-    Query { source: vec![10, second, 0, 1], ..query("www.example. A").edns(1232, false) }
+fn from(second: u8) -> QueryFrame {
+    QueryFrame { source: vec![10, second, 0, 1], ..query("www.example. A").edns(1232, false) }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pmdns_config::{Health, Strategy};
+use pmdns_config::{HealthSettings, Strategy};
 use pmdns_stages::testing::query;
 
 use crate::rig::{SECOND, Setup, alike, upstream};
@@ -207,7 +207,7 @@ fn a_dead_upstream_that_comes_back_is_found_by_a_probe_and_not_by_clients() {
     let other = Stub::replying(|asked| asked.address());
     gone.faults.dead.set(true);
     let mut setup = Setup::asking(&[&gone, &other]).hasty(20_000, 20);
-    setup.health = Health { interval_ms: 100, timeout_ms: 50, ..Health::default() };
+    setup.health = HealthSettings { interval_ms: 100, timeout_ms: 50, ..HealthSettings::default() };
     let mut rig = setup.start();
     rig.wait_until(|rig| {
         rig.resolve(&query(&format!("n{}.example. A", other.asked().len())));

@@ -1,7 +1,7 @@
 //! Shares by client prefix: a flood of misses takes room from itself.
 
 use pmdns_config::Upstream;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 
 use crate::rig::{Answer, Rig, Setup, alike, upstream};
 use crate::stub::{Asked, Send, Stub};
@@ -10,10 +10,10 @@ use crate::stub::{Asked, Send, Stub};
 const NAMES: u16 = 60;
 
 /// A query for a name that no upstream answers, from a client of prefix `prefix`.
-fn slow(number: u32, prefix: u16) -> Query {
+fn slow(number: u32, prefix: u16) -> QueryFrame {
     let [high, low] = prefix.to_be_bytes();
     let source = vec![10, high, low, (number % 250) as u8 + 1];
-    Query { source, id: 0, ..query(&format!("slow{number}.example. A")) }
+    QueryFrame { source, id: 0, ..query(&format!("slow{number}.example. A")) }
 }
 
 /// Whether a query is for such a name.
@@ -42,14 +42,14 @@ fn answered_beside_a_flood(rig: &mut Rig, prefixes: u16, first: u32, each: u32) 
     (1..=NAMES)
         .filter(|id| {
             flood(rig, each);
-            let query = Query { id: *id, ..query(&format!("n{id}.example. A")) };
+            let query = QueryFrame { id: *id, ..query(&format!("n{id}.example. A")) };
             resolve(rig, &query).rcode == 0
         })
         .count()
 }
 
 /// The answer to this query; those to others, which have the id 0, are thrown away.
-fn resolve(rig: &mut Rig, query: &Query) -> Answer {
+fn resolve(rig: &mut Rig, query: &QueryFrame) -> Answer {
     rig.ask(query);
     loop {
         let answer = rig.answers(1).remove(0);
@@ -95,10 +95,10 @@ fn audit_05_who_is_displaced_is_told_and_its_name_is_no_failure() {
     let mut setup = Setup::asking(&[&stub]);
     setup.settings.max_pending = 1;
     let mut rig = setup.start();
-    let first = Query { id: 1, ..query("a.example. A") };
+    let first = QueryFrame { id: 1, ..query("a.example. A") };
     rig.ask(&first);
     rig.wait_for(|counters| counters.waiting == 1);
-    let second = Query { id: 2, source: vec![10, 0, 0, 1], ..query("b.example. A") };
+    let second = QueryFrame { id: 2, source: vec![10, 0, 0, 1], ..query("b.example. A") };
     rig.ask(&second);
     let told = rig.answers(1).remove(0);
     assert_eq!((told.id, told.rcode), (1, 2), "the one that came first, with SERVFAIL");
@@ -119,7 +119,7 @@ fn cve_2024_33655_no_client_gets_more_answers_at_once_than_it_may_have_queries_w
     setup.settings.max_waiting_per_client = 16;
     let mut rig = setup.start();
     // One victim, and then its whole network.
-    let spoofed = |host| Query { source: vec![10, 0, 0, host], ..query("www.example. A") };
+    let spoofed = |host| QueryFrame { source: vec![10, 0, 0, host], ..query("www.example. A") };
     for asked in alike(&spoofed(1), 100) {
         rig.ask(&asked);
     }
@@ -163,7 +163,7 @@ fn cve_2026_50046_a_query_over_tls_that_is_displaced_in_flight_ends_once() {
     let mut rig = setup.start();
     for (id, prefix) in [(1, 1), (2, 2), (3, 1), (4, 2)] {
         let source = vec![10, 0, prefix, 1];
-        rig.ask(&Query { id, source, ..query(&format!("n{id}.example. A")) });
+        rig.ask(&QueryFrame { id, source, ..query(&format!("n{id}.example. A")) });
         rig.wait_until(|rig| rig.upstream(0).encrypted == u64::from(id));
     }
     assert_eq!(rig.answers(3).iter().map(|told| told.rcode).collect::<Vec<_>>(), [2, 2, 2]);

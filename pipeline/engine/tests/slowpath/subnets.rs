@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::RData;
 use pmdns_config::{ClientSubnet, SubnetPolicy};
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::edns::{option, option_in};
 use pmdns_stages::wire::subnet::SCOPE;
 
@@ -35,12 +35,12 @@ fn setup(stubs: &[&Stub], policy: SubnetPolicy) -> Setup {
 }
 
 /// A query from this address.
-fn from(address: [u8; 4]) -> Query {
-    Query { source: address.to_vec(), ..query("www.example. A").edns(1232, false) }
+fn from(address: [u8; 4]) -> QueryFrame {
+    QueryFrame { source: address.to_vec(), ..query("www.example. A").edns(1232, false) }
 }
 
 /// A query by somebody who says to be in this network.
-fn said(network: &[u8]) -> Query {
+fn said(network: &[u8]) -> QueryFrame {
     from([10, 77, 0, 1]).option(option::SUBNET, network)
 }
 
@@ -50,7 +50,7 @@ fn network(second: u8) -> Vec<u8> {
 }
 
 /// The last two bytes of the address in the answer, and the data of its subnet option.
-fn ask(rig: &mut Rig, asked: &Query) -> ([u8; 2], Option<Vec<u8>>) {
+fn ask(rig: &mut Rig, asked: &QueryFrame) -> ([u8; 2], Option<Vec<u8>>) {
     let whole = rig.resolve_whole(asked);
     let message = Message::from_vec(&whole).unwrap();
     assert_eq!(message.metadata.response_code, ResponseCode::NoError);

@@ -1,9 +1,9 @@
 //! Validation changes no answer but its AD flag: letters, compression and records are the same with and without it.
 
 use pmdns_config::Dnssec;
-use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, Name, Record, Status, World, rtype};
+use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, Name, OwnedRecord, Status, World, rtype};
 use pmdns_stages::cache::MAX_RECORDS;
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::dns::flag;
 use pmdns_stages::wire::put16;
 use pmdns_stages::wire::record::Records;
@@ -22,7 +22,7 @@ const DNSSEC: [u16; 3] = [rtype::RRSIG, rtype::NSEC, rtype::NSEC3];
 fn reply(asked: &Asked) -> Message {
     let query = Message::parse(&asked.message).unwrap();
     let (name, qtype, _) = &query.question;
-    let is_opt = |record: &&Record| record.rtype == rtype::OPT;
+    let is_opt = |record: &&OwnedRecord| record.rtype == rtype::OPT;
     let dnssec_ok = query.records().find(is_opt).is_some_and(|opt| opt.ttl & 0x8000 != 0);
     let mut message = WORLD.with(|world| world.reply(name, *qtype)).message;
     for section in &mut message.sections {
@@ -43,17 +43,17 @@ fn rig(stub: &Stub, validates: Option<&str>) -> Rig {
 }
 
 /// A client's question, in letters of its own.
-fn asking(name: &Name, qtype: u16, dnssec_ok: bool) -> Query {
+fn asking(name: &Name, qtype: u16, dnssec_ok: bool) -> QueryFrame {
     let every_other = |(at, byte): (usize, &u8)| match at % 2 {
         0 => byte.to_ascii_uppercase(),
         _ => *byte,
     };
     let name = name.wire().iter().enumerate().map(every_other).collect();
-    Query { name, qtype, ..query("www. A").edns(4096, dnssec_ok) }
+    QueryFrame { name, qtype, ..query("www. A").edns(4096, dnssec_ok) }
 }
 
 /// An answer without its AD flag and its TTLs, and these.
-fn whole(rig: &mut Rig, query: &Query) -> (Vec<u8>, Vec<u32>) {
+fn whole(rig: &mut Rig, query: &QueryFrame) -> (Vec<u8>, Vec<u32>) {
     let mut answer = rig.resolve_whole(query);
     let flags = u16::from_be_bytes([answer[2], answer[3]]);
     put16(&mut answer, 2, flags & !flag::AD);
@@ -108,8 +108,8 @@ fn large(asked: &Asked) -> Message {
     let name = message.question.0.clone();
     let first = name.labels().next().and_then(|label| std::str::from_utf8(label).ok());
     let Some(count) = first.and_then(|label| label.parse::<u32>().ok()) else { return message };
-    let address = |host: u32| Record::new(&name, rtype::A, (0xcb00_0000 + host).to_be_bytes());
-    let set: Vec<Record> = (0..count).map(address).collect();
+    let address = |host: u32| OwnedRecord::new(&name, rtype::A, (0xcb00_0000 + host).to_be_bytes());
+    let set: Vec<OwnedRecord> = (0..count).map(address).collect();
     let signature = WORLD.with(|world| {
         let zone = world.zone(&Name::new("a13."));
         zone.keys.as_ref().unwrap()[1].sign_set(&zone.apex, &set, [INCEPTION, EXPIRATION])

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pmdns_config::{Prefetch, View};
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 
 use crate::rig::{Rig, Setup, purge_of};
 use crate::stub::Stub;
@@ -21,8 +21,8 @@ fn with_kids(stubs: &[Stub; 2]) -> Setup {
 }
 
 /// What a client in no view asks, and the same from [`KID`].
-fn from_both(text: &str) -> [Query; 2] {
-    [query(text), Query { source: vec![10, 77, 0, 8], ..query(text) }]
+fn from_both(text: &str) -> [QueryFrame; 2] {
+    [query(text), QueryFrame { source: vec![10, 77, 0, 8], ..query(text) }]
 }
 
 fn records(rig: &mut Rig, text: &str) -> [u16; 2] {
@@ -76,7 +76,7 @@ fn nobody_waits_with_clients_of_another_scope() {
     let mut rig = with_kids(&stubs).start();
     for round in 0..3 {
         for (number, query) in (0..).zip(from_both("www.example. A")) {
-            rig.ask(&Query { id: 2 * round + number, ..query });
+            rig.ask(&QueryFrame { id: 2 * round + number, ..query });
         }
     }
     rig.wait_for(|counters| counters.waiting == 6);

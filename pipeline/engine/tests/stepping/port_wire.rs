@@ -11,7 +11,7 @@ use pmdns_engine::slowpath::{Hops, PortDriver, PortParts};
 use pmdns_nics::Frame;
 use pmdns_resolver::{Random, Resolver, Route, Time};
 use pmdns_stages::Step;
-use pmdns_stages::datagram::{self, Ends};
+use pmdns_stages::datagram::{self, Endpoints};
 use pmdns_stages::next_hop::HopTable;
 use pmdns_stages::packet::Packet;
 use pmdns_stages::ports::{Port, Ports};
@@ -150,7 +150,7 @@ impl PortWire {
         message: &[u8],
     ) -> Option<Vec<u8>> {
         let mut frame = frame_of(&[0; 64]);
-        let ends = Ends { next_hop: self.near.ports[0].mac, from, to };
+        let ends = Endpoints { next_hop: self.near.ports[0].mac, from, to };
         datagram::write(&mut frame, &self.far[0].ports[0], ends, message).ok()?;
         Some(frame.bytes().to_vec())
     }

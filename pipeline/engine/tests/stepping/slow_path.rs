@@ -10,7 +10,7 @@ use pmdns_engine::data_core::Shard;
 use pmdns_engine::ring::RingSender;
 use pmdns_engine::slowpath::{Answered, Inlets, JobRequest, SlowPathParts, send_answers, time};
 use pmdns_hierarchy::Rng;
-use pmdns_resolver::validation::{ValidationReport, Work, Worker};
+use pmdns_resolver::validation::{ReplyValidator, ValidationReport, Work};
 use pmdns_resolver::{Job, Means, NetworkLimits, Output, Query, Random, Resolver, Route, Time};
 
 use super::Setup;
@@ -25,7 +25,7 @@ pub(crate) struct SlowPath {
     /// What it works with.
     pub(crate) resolver: Resolver,
     number: usize,
-    validation: Option<Worker>,
+    validation: Option<ReplyValidator>,
     now: Time,
     inlets: Inlets,
     outlets: Vec<RingSender<Answered>>,
@@ -75,7 +75,7 @@ impl SlowPath {
         Self {
             resolver: Resolver::new(resolver, means).expect("the groups have members"),
             number,
-            validation: trust.map(|trust| Worker::new(trust, patience)),
+            validation: trust.map(|trust| ReplyValidator::new(trust, patience)),
             now,
             inlets,
             outlets,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use pmdns_config::{Config, Prefix, wire_name};
-use pmdns_import::Format;
+use pmdns_import::ServerKind;
 use proptest::prelude::*;
 
 use crate::one;
@@ -343,7 +343,7 @@ proptest! {
     #[test]
     fn named_refuses_nobody_who_is_answered_here(named in named()) {
         let text = named.written();
-        let made = one(&text, Format::Named);
+        let made = one(&text, ServerKind::Named);
         let config = Config::from_toml(&made.toml).unwrap();
         for client in clients() {
             let (is_allowed, view) = ours(&config, client);
@@ -366,7 +366,7 @@ proptest! {
     #[test]
     fn unbound_answers_the_same_clients_with_the_same_local_data(unbound in unbound()) {
         let text = unbound.written();
-        let made = one(&text, Format::Unbound);
+        let made = one(&text, ServerKind::Unbound);
         let config = Config::from_toml(&made.toml).unwrap();
         let asked = format!("192.0.2.{}:53", unbound.servers.last().unwrap());
         let own = config.upstreams.iter().filter(|one| one.group == config.forwards[0].group);
@@ -407,7 +407,7 @@ proptest! {
             };
             let _ = write!(text, "addAction({rule}, {action}){end}");
         }
-        let made = one(&text, Format::Dnsdist);
+        let made = one(&text, ServerKind::Dnsdist);
         let config = Config::from_toml(&made.toml).unwrap();
         for client in clients() {
             let in_acl = acl.iter().enumerate().filter(|(_, (_, network))| network.contains(client));

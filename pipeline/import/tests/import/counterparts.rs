@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use pmdns_config::{Config, DnstapReader, Prefix, RebindingAction};
-use pmdns_import::{Format, Import};
+use pmdns_import::{Import, ServerKind};
 
 use crate::one;
 
 /// What is made of a text, and its configuration.
-fn loaded(text: &str, format: Format) -> (Import, Config) {
+fn loaded(text: &str, format: ServerKind) -> (Import, Config) {
     let made = one(text, format);
     let config = Config::from_toml(&made.toml).unwrap();
     (made, config)
@@ -35,13 +35,13 @@ fn tcp(address: &str) -> Option<DnstapReader> {
 #[test]
 fn the_module_dns64_of_unbound_is_a_prefix() {
     let text = "server:\n module-config: \"dns64 iterator\"\n";
-    let (made, config) = loaded(text, Format::Unbound);
+    let (made, config) = loaded(text, ServerKind::Unbound);
     assert_eq!(config.dns64[0].prefix.to_string(), "64:ff9b::/96");
     assert!(!made.toml.contains("counterpart"), "{}", made.toml);
 
     let more =
         "dns64-prefix: 2001:db8:64::/96\n dns64-synthall: yes\n dns64-ignore-aaaa: a.example\n";
-    let (made, config) = loaded(&format!("{text} {more}"), Format::Unbound);
+    let (made, config) = loaded(&format!("{text} {more}"), ServerKind::Unbound);
     assert_eq!(config.dns64.len(), 1);
     assert_eq!(config.dns64[0].prefix.to_string(), "2001:db8:64::/96");
     assert_eq!(texts(&config.dns64[0].exclude), ["::/0"]);
@@ -51,7 +51,7 @@ fn the_module_dns64_of_unbound_is_a_prefix() {
 #[test]
 fn without_its_module_unbound_makes_no_addresses() {
     let text = "server:\n module-config: \"iterator\"\n dns64-prefix: 64:ff9b::/96\n";
-    let (made, config) = loaded(text, Format::Unbound);
+    let (made, config) = loaded(text, ServerKind::Unbound);
     assert!(config.dns64.is_empty());
     assert_eq!(made.unneeded, 1);
 }
@@ -63,7 +63,7 @@ fn dns64_of_named_names_its_clients_by_a_view() {
                 dns64 2001:db8:64::/96 { clients { six; }; exclude { 2001:db8::/32; }; break-dnssec yes; };\n\
                 dns64 2001:db8:65::/96 { clients { ::/0; }; };\n\
                 dns64 2001:db8:66::/96 { };\n};\n";
-    let (made, config) = loaded(text, Format::Named);
+    let (made, config) = loaded(text, ServerKind::Named);
     assert!(!made.toml.contains("counterpart"), "{}", made.toml);
     let [first, second, third, fourth] = &config.dns64[..] else { panic!("{:?}", config.dns64) };
     assert_eq!(texts(&first.exclude_ipv4), ["10.0.0.0/8"]);
@@ -79,7 +79,7 @@ fn dns64_of_named_names_its_clients_by_a_view() {
 fn what_dns64_of_named_says_otherwise_is_listed() {
     let text = "options { dns64 2001:db8::/64 { clients { !192.0.2.1; any; }; mapped { 192.0.2.0/24; };\n\
                 exclude { !2001:db8::/32; any; }; suffix ::1; break-dnssec no; }; };\n";
-    let (made, config) = loaded(text, Format::Named);
+    let (made, config) = loaded(text, ServerKind::Named);
     // All but one client: 32 networks, and those of IPv6.
     assert_eq!(config.dns64[0].views, ["dns64"]);
     assert_eq!(config.views[0].clients.len(), 33);
@@ -95,13 +95,13 @@ fn what_dns64_of_named_says_otherwise_is_listed() {
 fn dns64_of_a_view_of_named_replaces_that_of_the_options() {
     let text = "options { dns64 64:ff9b::/96 { clients { 192.0.2.0/24; }; }; };\n\
                 view \"six\" { match-clients { 2001:db8:6::/48; }; dns64 2001:db8:64::/96 { suffix ::; }; };\n";
-    let (made, config) = loaded(text, Format::Named);
+    let (made, config) = loaded(text, ServerKind::Named);
     assert_eq!(config.dns64.len(), 1);
     assert_eq!(config.dns64[0].views, ["six"]);
     assert!(!lists(&made, "dns64 64:ff9b::/96", ""), "{:?}", made.unmapped);
 
     let text = format!("{text}view rest {{ match-clients {{ any; }}; }};\n");
-    let (made, config) = loaded(&text, Format::Named);
+    let (made, config) = loaded(&text, ServerKind::Named);
     assert_eq!(config.dns64.len(), 1);
     let why = "write these clients into a `[[view]]`";
     assert!(lists(&made, "dns64 64:ff9b::/96", why), "{:?}", made.unmapped);
@@ -110,7 +110,7 @@ fn dns64_of_a_view_of_named_replaces_that_of_the_options() {
 #[test]
 fn a_prefix_without_room_for_an_address_is_listed() {
     let text = "options { dns64 64:ff9b::/100 { }; };\n";
-    let (made, config) = loaded(text, Format::Named);
+    let (made, config) = loaded(text, ServerKind::Named);
     assert!(config.dns64.is_empty());
     assert!(lists(&made, "dns64 64:ff9b::/100", "no IPv4 address fits"), "{:?}", made.unmapped);
 }
@@ -120,33 +120,33 @@ fn a_dnstap_reader_of_unbound_is_ours() {
     let text = "dnstap:\n dnstap-enable: yes\n dnstap-log-client-response-messages: yes\n \
                 dnstap-send-identity: yes\n dnstap-identity: edge\n dnstap-sample-rate: 100\n ";
     let socket = format!("{text}dnstap-socket-path: /run/dnstap.sock\n");
-    let (made, config) = loaded(&socket, Format::Unbound);
+    let (made, config) = loaded(&socket, ServerKind::Unbound);
     assert_eq!(config.query_log.dnstap, unix("/run/dnstap.sock"));
     assert_eq!(config.query_log.dnstap_identity.as_deref(), Some("edge"));
     assert_eq!(config.query_log.sample, 100);
     assert!(!made.unmapped.iter().any(|one| one.contains("dnstap")), "{:?}", made.unmapped);
 
     let address = format!("{text}dnstap-ip: 2001:db8::1@6000\n dnstap-tls: no\n");
-    let (_, config) = loaded(&address, Format::Unbound);
+    let (_, config) = loaded(&address, ServerKind::Unbound);
     assert_eq!(config.query_log.dnstap, tcp("[2001:db8::1]:6000"));
 }
 
 #[test]
 fn a_dnstap_reader_of_unbound_that_differs_is_listed() {
     let text = "dnstap:\n dnstap-enable: yes\n dnstap-ip: 192.0.2.1@6000\n";
-    let (made, config) = loaded(text, Format::Unbound);
+    let (made, config) = loaded(text, ServerKind::Unbound);
     assert_eq!(config.query_log.dnstap, None);
     assert!(lists(&made, "dnstap-ip", "answers to clients"), "{:?}", made.unmapped);
 
     // TLS is the default.
     let text = format!("{text} dnstap-log-client-query-messages: yes\n");
-    let (made, config) = loaded(&text, Format::Unbound);
+    let (made, config) = loaded(&text, ServerKind::Unbound);
     assert_eq!(config.query_log.dnstap, None);
     assert!(lists(&made, "dnstap-ip", "no TLS"), "{:?}", made.unmapped);
     assert!(made.toml.contains("# dnstap = \"192.0.2.1:6000\"  # a.conf:3\n"), "{}", made.toml);
 
     let off = "dnstap:\n dnstap-enable: no\n dnstap-socket-path: /run/dnstap.sock\n";
-    let (made, config) = loaded(off, Format::Unbound);
+    let (made, config) = loaded(off, ServerKind::Unbound);
     assert_eq!((config.query_log.dnstap, made.unneeded), (None, 2));
 }
 
@@ -154,13 +154,13 @@ fn a_dnstap_reader_of_unbound_that_differs_is_listed() {
 fn a_dnstap_reader_of_named_is_ours() {
     let text = "options { directory \"/run\"; dnstap { client response; resolver query; };\n\
                 dnstap-output unix \"dnstap.sock\"; dnstap-identity \"edge\"; };\n";
-    let (made, config) = loaded(text, Format::Named);
+    let (made, config) = loaded(text, ServerKind::Named);
     assert_eq!(config.query_log.dnstap, unix("/run/dnstap.sock"));
     assert_eq!(config.query_log.dnstap_identity.as_deref(), Some("edge"));
     assert!(lists(&made, "resolver query", "answers to clients"), "{:?}", made.unmapped);
 
     let text = "options { dnstap { all; }; dnstap-output file \"/var/log/tap\"; };\n";
-    let (made, config) = loaded(text, Format::Named);
+    let (made, config) = loaded(text, ServerKind::Named);
     assert_eq!(config.query_log.dnstap, None);
     assert!(lists(&made, "dnstap-output", "not a file"), "{:?}", made.unmapped);
 }
@@ -169,20 +169,20 @@ fn a_dnstap_reader_of_named_is_ours() {
 fn a_dnstap_reader_of_dnsdist_is_ours() {
     let text = "tap = newFrameStreamUnixLogger('/run/dnstap.sock')\n\
                 addResponseAction(AllRule(), DnstapLogResponseAction('edge', tap))\n";
-    let (made, config) = loaded(text, Format::Dnsdist);
+    let (made, config) = loaded(text, ServerKind::Dnsdist);
     assert_eq!(config.query_log.dnstap, unix("/run/dnstap.sock"));
     assert_eq!(config.query_log.dnstap_identity.as_deref(), Some("edge"));
     assert!(!made.unmapped.iter().any(|one| one.contains("tap")), "{:?}", made.unmapped);
 
     let text =
         "addAction(AllRule(), DnstapLogAction('', newFrameStreamTcpLogger('192.0.2.1:6000')))\n";
-    let (made, config) = loaded(text, Format::Dnsdist);
+    let (made, config) = loaded(text, ServerKind::Dnsdist);
     assert_eq!(config.query_log.dnstap, tcp("192.0.2.1:6000"));
     assert!(lists(&made, "DnstapLogAction", "CLIENT_RESPONSE"), "{:?}", made.unmapped);
 
     let text =
         "addAction('a.example', DnstapLogAction('', newFrameStreamUnixLogger('/run/tap')))\n";
-    let (made, config) = loaded(text, Format::Dnsdist);
+    let (made, config) = loaded(text, ServerKind::Dnsdist);
     assert_eq!(config.query_log.dnstap, None);
     assert!(lists(&made, "DnstapLogAction", "all clients"), "{:?}", made.unmapped);
     assert!(made.toml.contains("# dnstap = \"/run/tap\"  # a.conf:1\n"), "{}", made.toml);
@@ -194,9 +194,11 @@ fn a_log_of_text_proposes_one_of_json_lines() {
     let named = "options { directory \"/var/log\"; };\nlogging {\n channel q {\n file \"unbound.log\"; };\n \
                  category queries { q; };\n};\n";
     let dnsdist = "\n\naddAction(AllRule(), LogAction('/var/log/unbound.log'))\n";
-    for (text, format, line) in
-        [(unbound, Format::Unbound, 3), (named, Format::Named, 4), (dnsdist, Format::Dnsdist, 3)]
-    {
+    for (text, format, line) in [
+        (unbound, ServerKind::Unbound, 3),
+        (named, ServerKind::Named, 4),
+        (dnsdist, ServerKind::Dnsdist, 3),
+    ] {
         let (made, config) = loaded(text, format);
         assert!(!config.query_log.is_on());
         let proposed =
@@ -212,8 +214,11 @@ fn a_log_of_text_proposes_one_of_json_lines() {
 #[test]
 fn a_log_without_queries_needs_nothing() {
     for (text, format) in [
-        ("server:\n logfile: /var/log/unbound.log\n log-queries: no\n", Format::Unbound),
-        ("logging { category queries { null; }; };\noptions { querylog no; };\n", Format::Named),
+        ("server:\n logfile: /var/log/unbound.log\n log-queries: no\n", ServerKind::Unbound),
+        (
+            "logging { category queries { null; }; };\noptions { querylog no; };\n",
+            ServerKind::Named,
+        ),
     ] {
         let (made, _) = loaded(text, format);
         assert!(!made.toml.contains("query_log"), "{}", made.toml);
@@ -227,7 +232,7 @@ fn details_of_servers_and_pointers_are_taken_over() {
                 forward-zone:\n name: .\n forward-tls-upstream: yes\n forward-addr: 198.51.100.1@8853#dns.example\n\
                 forward-addr: 198.51.100.2\nforward-zone:\n name: a.example\n forward-tls-upstream: yes\n \
                 forward-host: dns.example@8853#other.example\nrpz:\n name: r.example\n zonefile: r.zone\n";
-    let (made, config) = loaded(text, Format::Unbound);
+    let (made, config) = loaded(text, ServerKind::Unbound);
     assert_eq!(config.local[0].record.ttl, 300);
     // No resolver is known that knows the address of the third.
     let [first, second] = &config.upstreams[..] else { panic!("{:?}", config.upstreams) };
@@ -246,7 +251,7 @@ fn details_of_servers_and_pointers_are_taken_over() {
 fn zones_whose_names_are_alike_have_groups_of_their_own() {
     let text = "forward-zone:\n name: a.example\n forward-addr: 192.0.2.1\n\
                 forward-zone:\n name: a-example\n forward-addr: 192.0.2.2\n";
-    let (_, config) = loaded(text, Format::Unbound);
+    let (_, config) = loaded(text, ServerKind::Unbound);
     assert_eq!(config.forwards.len(), 2);
     assert_ne!(config.forwards[0].group, config.forwards[1].group);
 }
@@ -255,17 +260,17 @@ fn zones_whose_names_are_alike_have_groups_of_their_own() {
 fn a_server_of_two_zones_is_said_to_be_in_one_group() {
     let text = "forward-zone:\n name: .\n forward-addr: 192.0.2.1\n forward-addr: 192.0.2.2\n\
                 forward-zone:\n name: a.example\n forward-addr: 192.0.2.2\n";
-    let (made, _) = loaded(text, Format::Unbound);
+    let (made, _) = loaded(text, ServerKind::Unbound);
     assert!(made.decisive.iter().any(|one| one.contains("in one group")), "{:?}", made.unmapped);
 }
 
 #[test]
 fn networks_of_clients_are_sent_with_the_module_alone() {
     let text = "send-client-subnet: 192.0.2.1\n send-client-subnet: 192.0.2.2\nforward-zone:\n name: .\n forward-addr: 192.0.2.1\n";
-    let (_, config) = loaded(&format!("server:\n {text}"), Format::Unbound);
+    let (_, config) = loaded(&format!("server:\n {text}"), ServerKind::Unbound);
     assert!(!config.upstreams[0].client_subnet);
     let with = format!("server:\n module-config: \"subnetcache iterator\"\n {text}");
-    let (made, config) = loaded(&with, Format::Unbound);
+    let (made, config) = loaded(&with, ServerKind::Unbound);
     assert!(config.upstreams[0].client_subnet);
     assert!(lists(&made, "send-client-subnet: 192.0.2.2", "no upstream"), "{:?}", made.unmapped);
 }
@@ -273,9 +278,9 @@ fn networks_of_clients_are_sent_with_the_module_alone() {
 #[test]
 fn an_anchor_of_the_root_validates() {
     let root = "server:\n trust-anchor: \". DS 20326 8 2 E06D44B8\"\n";
-    assert!(loaded(root, Format::Unbound).1.dnssec.validate);
+    assert!(loaded(root, ServerKind::Unbound).1.dnssec.validate);
     let other = "server:\n trust-anchor: \"corp.example DS 1 8 2 E06D44B8\"\n";
-    let (made, config) = loaded(other, Format::Unbound);
+    let (made, config) = loaded(other, ServerKind::Unbound);
     assert!(!config.dnssec.validate && lists(&made, "corp.example", "dnssec.trust_anchor"));
 }
 
@@ -290,7 +295,7 @@ fn each_server_of_named_has_its_own_port_key_and_name() {
                 listen-on port 443 tls local http local { 192.0.2.53; }; };\n\
                 zone r.example { type secondary; file \"/r\";\n\
                 primaries port 5353 { 192.0.2.3 key k; 192.0.2.4 key k; 192.0.2.5; }; };\n";
-    let (made, config) = loaded(text, Format::Named);
+    let (made, config) = loaded(text, ServerKind::Named);
     assert_eq!(config.upstreams[0].address.to_string(), "tls://192.0.2.1:8853");
     assert!(
         made.toml.contains("name = \"dns.example\"") && made.toml.contains("ca_file = \"/ca.pem\"")
@@ -307,7 +312,7 @@ fn arguments_of_calls_are_taken_over_or_listed() {
     let text = "newServer('192.0.2.1', 100)\nnewServer({address='192.0.2.2', weight=2, qps=7})\n\
                 newPacketCache(1000, 60, 5, 1, 30)\n\
                 addDOHLocal('192.0.2.53', '/c', '/k', {'/dns-query', '/b'}, {customResponseHeaders={}})\n";
-    let (made, config) = loaded(text, Format::Dnsdist);
+    let (made, config) = loaded(text, ServerKind::Dnsdist);
     assert_eq!((config.cache.max_ttl, config.cache.min_ttl, config.cache.stale_ttl), (60, 5, 30));
     assert!(made.toml.contains("strategy = \"fastest\""), "{}", made.toml);
     for (setting, why) in [
@@ -326,7 +331,7 @@ fn arguments_of_calls_are_taken_over_or_listed() {
 fn private_addresses_of_unbound_are_a_table() {
     let text = "server:\n private-address: 10.1.2.3/8\n private-address: fd00::/8\n private-address: 192.0.2.1\n \
                 private-domain: corp.example\nserver:\n private-address: ::ffff:0:0/96\n private-domain: home.example\n";
-    let (made, config) = loaded(text, Format::Unbound);
+    let (made, config) = loaded(text, ServerKind::Unbound);
     let [table] = &config.rebindings[..] else { panic!("{:?}", config.rebindings) };
     let addresses = ["10.0.0.0/8", "fd00::/8", "192.0.2.1/32", "::ffff:0.0.0.0/96"];
     assert_eq!(texts(&table.addresses), addresses);
@@ -337,17 +342,17 @@ fn private_addresses_of_unbound_are_a_table() {
 
     // Without addresses the names have no effect; what cannot be read refuses the import.
     let text = "server:\n private-domain: corp.example\n";
-    let (made, config) = loaded(text, Format::Unbound);
+    let (made, config) = loaded(text, ServerKind::Unbound);
     assert_eq!((config.rebindings.len(), made.unneeded), (0, 1));
     let text = "server:\n private-address: home\n private-address: 10.0.0.0/8\n private-domain: *.corp.example\n";
-    let (made, config) = loaded(text, Format::Unbound);
+    let (made, config) = loaded(text, ServerKind::Unbound);
     assert_eq!(
         (texts(&config.rebindings[0].addresses), made.decisive.len()),
         (vec!["10.0.0.0/8".to_owned()], 2)
     );
     let many: String =
         (0..300).map(|n| format!(" private-address: 192.0.{}.{}\n", n / 256, n % 256)).collect();
-    let (made, config) = loaded(&format!("server:\n{many}"), Format::Unbound);
+    let (made, config) = loaded(&format!("server:\n{many}"), ServerKind::Unbound);
     assert_eq!((config.rebindings[0].addresses.len(), made.decisive.len()), (256, 44));
 }
 
@@ -355,7 +360,7 @@ fn private_addresses_of_unbound_are_a_table() {
 fn names_of_upstreams_are_looked_up_where_unbound_does() {
     let zone = |name: &str, more: &str| format!("forward-zone:\n name: {name}\n {more}\n");
     let tls = "forward-tls-upstream: yes\n forward-host: dns.example@853#dns.example";
-    let made = |zones: &[String]| loaded(&zones.concat(), Format::Unbound);
+    let made = |zones: &[String]| loaded(&zones.concat(), ServerKind::Unbound);
 
     let plain = zone("example", "forward-addr: 192.0.2.7\n forward-addr: 192.0.2.8@5353");
     let (made_of_both, config) = made(&[zone(".", tls), plain.clone()]);
@@ -403,7 +408,7 @@ fn names_of_upstreams_are_looked_up_where_unbound_does() {
 fn names_that_named_does_not_tell_are_not_told_here_either() {
     let of = |line: &str| {
         let text = format!("options {{ forwarders {{ 192.0.2.1; }}; forward only; {line} }};");
-        one(&text, Format::Named)
+        one(&text, ServerKind::Named)
     };
     for line in ["version none;", "version \"none\";", "server-id none;", "hostname none;"] {
         let made = of(line);
@@ -429,7 +434,7 @@ fn a_program_that_may_decide_refuses_the_import() {
         ("setServerPolicyLua('mine', function(servers, dq) return servers[1] end)", true),
         ("function maintenance() count = 1 end", false),
     ] {
-        let made = one(&format!("newServer('192.0.2.1')\n{line}\n"), Format::Dnsdist);
+        let made = one(&format!("newServer('192.0.2.1')\n{line}\n"), ServerKind::Dnsdist);
         assert_eq!(!made.decisive.is_empty(), is_decisive, "{line}");
     }
 }

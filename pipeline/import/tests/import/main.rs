@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::Config;
-use pmdns_import::{Disk, Files, Format, Import, ImportError, import};
+use pmdns_import::{Disk, Files, Import, ImportError, ServerKind, import};
 use proptest::prelude::*;
 
 /// Files in memory.
@@ -39,7 +39,7 @@ impl Files for Memory {
     }
 }
 
-fn one(text: &str, format: Format) -> Import {
+fn one(text: &str, format: ServerKind) -> Import {
     let files = Memory([("a.conf".into(), text.to_owned())].into());
     import(Path::new("a.conf"), Some(format), &files)
         .unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -74,7 +74,7 @@ fn every_example_becomes_what_is_expected_and_loads() {
 fn nothing_is_missing_from_a_configuration_that_has_everything() {
     let unbound = "server:\n interface: 192.0.2.53\n access-control: 192.0.2.0/24 allow\n do-tcp: no\n\
                    forward-zone:\n name: .\n forward-addr: 198.51.100.1\n";
-    let made = one(unbound, Format::Unbound);
+    let made = one(unbound, ServerKind::Unbound);
     assert!(made.unmapped.is_empty(), "{:?}", made.unmapped);
     let config = Config::from_toml(&made.toml).unwrap();
     assert_eq!(config.ports[0].addresses[0].address.to_string(), "192.0.2.53");
@@ -84,7 +84,7 @@ fn nothing_is_missing_from_a_configuration_that_has_everything() {
 
 #[test]
 fn what_the_check_refuses_is_listed_with_its_line_and_the_reason() {
-    let made = one("server:\n max-udp-size: 4096\n cache-min-ttl: 9\n", Format::Unbound);
+    let made = one("server:\n max-udp-size: 4096\n cache-min-ttl: 9\n", ServerKind::Unbound);
     let told =
         "a.conf:2: `max-udp-size: 4096`: `answers.max_udp_size` is 4096; allowed: 512 to 1680";
     assert!(made.unmapped.iter().any(|one| one == told), "{:?}", made.unmapped);
@@ -109,9 +109,9 @@ fn lists_that_are_too_long_lose_their_ends_and_say_so() {
     let proxies: String = (0..count).map(|n| format!("'10.0.0.{n}', ")).collect();
     let dnsdist = format!("setProxyProtocolACL({{ {proxies} }})\n");
     for (text, format) in [
-        (format!("server:\n{unbound}"), Format::Unbound),
-        (named, Format::Named),
-        (dnsdist, Format::Dnsdist),
+        (format!("server:\n{unbound}"), ServerKind::Unbound),
+        (named, ServerKind::Named),
+        (dnsdist, ServerKind::Dnsdist),
     ] {
         let made = one(&text, format);
         Config::from_toml(&made.toml).unwrap();
@@ -139,13 +139,13 @@ fn includes_are_followed_but_not_in_a_circle() {
 fn an_acl_that_contains_itself_ends() {
     let text =
         "acl a { a; a; 192.0.2.0/24; };\noptions { allow-query { a; !198.51.100.0/24; any; }; };\n";
-    one(text, Format::Named);
+    one(text, ServerKind::Named);
 }
 
 #[test]
 fn an_earlier_element_of_an_acl_hides_a_later_one() {
     let text = "options { allow-query { !192.0.2.1; 192.0.2.0/24; !192.0.2.2; }; };\n";
-    let config = Config::from_toml(&one(text, Format::Named).toml).unwrap();
+    let config = Config::from_toml(&one(text, ServerKind::Named).toml).unwrap();
     assert_eq!(
         config.acl.refuse.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["192.0.2.1/32"]
@@ -159,9 +159,9 @@ fn an_earlier_element_of_an_acl_hides_a_later_one() {
 #[test]
 fn variables_that_double_do_not_fill_the_memory() {
     let text = format!("x = f(1)\n{}", "x = f(x, x)\n".repeat(100));
-    one(&text, Format::Dnsdist);
+    one(&text, ServerKind::Dnsdist);
     let text = format!("x = f(1)\n{}", "x = f(x)\n".repeat(10_000));
-    one(&text, Format::Dnsdist);
+    one(&text, ServerKind::Dnsdist);
 }
 
 #[test]
@@ -191,14 +191,14 @@ fn reading_a_file_takes_time_in_proportion_to_its_length() {
     let wide = format!("options {{ {} }};", "allow-query { 10.0.0.1; }; ".repeat(40_000));
     let list = format!("options {{ allow-query {{ {} }}; }};", "{ 10.0.0.1; }; ".repeat(40_000));
     for text in [deep, wide, list] {
-        one(&text, Format::Named);
+        one(&text, ServerKind::Named);
     }
     for text in lua_that_is_long_or_deep() {
-        one(&text, Format::Dnsdist);
+        one(&text, ServerKind::Dnsdist);
     }
     let lines: String =
         (0..40_000).map(|n| format!(" local-zone: n{n}.example always_nxdomain\n")).collect();
-    let made = one(&format!("server:\n{lines}"), Format::Unbound);
+    let made = one(&format!("server:\n{lines}"), ServerKind::Unbound);
     assert_eq!(Config::from_toml(&made.toml).unwrap().block.names.len(), 40_000);
 }
 
@@ -299,7 +299,7 @@ proptest! {
         blank in prop::sample::select(&[" ", "\n", ""][..]),
     ) {
         let text = pieces.join(blank);
-        for format in [Format::Unbound, Format::Dnsdist, Format::Named] {
+        for format in [ServerKind::Unbound, ServerKind::Dnsdist, ServerKind::Named] {
             Config::from_toml(&one(&text, format).toml).unwrap();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pmdns_import::{Format, Import};
+use pmdns_import::{Import, ServerKind};
 
 use crate::one;
 
@@ -24,7 +24,7 @@ fn names(file: &str) -> Vec<String> {
 }
 
 /// The settings that the importer says it does not know.
-fn unknown(all: &[String], format: Format, file: impl Fn(&str) -> String) -> BTreeSet<String> {
+fn unknown(all: &[String], format: ServerKind, file: impl Fn(&str) -> String) -> BTreeSet<String> {
     let is_unknown = |name: &&String| {
         let made = one(&file(name), format);
         made.decisive.iter().any(|one| one.contains(UNREAD))
@@ -69,7 +69,7 @@ fn every_setting_of_unbound_is_known() {
         _ => "server:\n verbosity: 1",
     };
     let file = |name: &str| format!("{}\n {name}: yes\n", clause(name));
-    assert_eq!(unknown(&all, Format::Unbound, file), BTreeSet::new());
+    assert_eq!(unknown(&all, ServerKind::Unbound, file), BTreeSet::new());
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn every_option_of_named_is_known() {
         }
     };
     // An option takes a list or a word. What stands in a list that nothing takes is listed, which is right.
-    let as_list = unknown(&all, Format::Named, |line| file(line, "{ 192.0.2.1; }"));
+    let as_list = unknown(&all, ServerKind::Named, |line| file(line, "{ 192.0.2.1; }"));
     let rest: Vec<String> = as_list.into_iter().collect();
-    assert_eq!(unknown(&rest, Format::Named, |line| file(line, "1")), BTreeSet::new());
+    assert_eq!(unknown(&rest, ServerKind::Named, |line| file(line, "1")), BTreeSet::new());
 }
 
 #[test]
@@ -106,29 +106,32 @@ fn every_call_of_dnsdist_is_known() {
     let all = names("dnsdist.names");
     assert!(all.len() > 100);
     let file = |name: &str| format!("{name}('192.0.2.1')\n");
-    assert_eq!(unknown(&all, Format::Dnsdist, file), BTreeSet::new());
+    assert_eq!(unknown(&all, ServerKind::Dnsdist, file), BTreeSet::new());
 }
 
 #[test]
 fn a_setting_of_any_other_name_is_listed_and_decisive_wherever_it_stands() {
     for (text, format) in [
-        ("server:\n frobnicate: 7\n", Format::Unbound),
-        ("forward-zone:\n forward-addr: 192.0.2.9\n frobnicate: 7\n name: .\n", Format::Unbound),
+        ("server:\n frobnicate: 7\n", ServerKind::Unbound),
+        (
+            "forward-zone:\n forward-addr: 192.0.2.9\n frobnicate: 7\n name: .\n",
+            ServerKind::Unbound,
+        ),
         (
             "view:\n name: v\n frobnicate: 7\nserver:\n access-control-view: 10.0.0.0/8 v\n",
-            Format::Unbound,
+            ServerKind::Unbound,
         ),
-        ("rpz:\n name: r.\n zonefile: /x\n frobnicate: 7\n", Format::Unbound),
-        ("auth-zone:\n name: r.\n zonefile: /x\n frobnicate: 7\n", Format::Unbound),
-        ("options { frobnicate 7; };\n", Format::Named),
+        ("rpz:\n name: r.\n zonefile: /x\n frobnicate: 7\n", ServerKind::Unbound),
+        ("auth-zone:\n name: r.\n zonefile: /x\n frobnicate: 7\n", ServerKind::Unbound),
+        ("options { frobnicate 7; };\n", ServerKind::Named),
         (
             "view v { match-clients { any; }; zone z { type primary; file f; frobnicate { 7; }; }; };\n",
-            Format::Named,
+            ServerKind::Named,
         ),
-        ("server 192.0.2.1 { frobnicate 7; };\n", Format::Named),
-        ("options { rate-limit { frobnicate 7; }; };\n", Format::Named),
-        ("frobnicate(7)\n", Format::Dnsdist),
-        ("x = frobnicate(7)\nfrobnicate(x)\n", Format::Dnsdist),
+        ("server 192.0.2.1 { frobnicate 7; };\n", ServerKind::Named),
+        ("options { rate-limit { frobnicate 7; }; };\n", ServerKind::Named),
+        ("frobnicate(7)\n", ServerKind::Dnsdist),
+        ("x = frobnicate(7)\nfrobnicate(x)\n", ServerKind::Dnsdist),
     ] {
         let made = one(text, format);
         let is_listed = made.decisive.iter().any(|one| one.contains(UNREAD));
@@ -140,8 +143,8 @@ fn a_setting_of_any_other_name_is_listed_and_decisive_wherever_it_stands() {
 #[test]
 fn settings_on_one_line_are_told_apart() {
     // The second is listed although the first one on its line is taken over.
-    let made = one("server: cache-min-ttl: 9 frobnicate: 7\n", Format::Unbound);
+    let made = one("server: cache-min-ttl: 9 frobnicate: 7\n", ServerKind::Unbound);
     assert_eq!((made.decisive.len(), told(&made, 1)), (1, 2), "{}", made.toml);
-    let made = one("options { min-cache-ttl 9; frobnicate 7; };\n", Format::Named);
+    let made = one("options { min-cache-ttl 9; frobnicate 7; };\n", ServerKind::Named);
     assert!(made.decisive.iter().any(|one| one.contains("frobnicate 7")), "{:?}", made.decisive);
 }

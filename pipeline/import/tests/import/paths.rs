@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use pmdns_config::Config;
-use pmdns_import::{Disk, Format, Import, import};
+use pmdns_import::{Disk, Import, ServerKind, import};
 
 use crate::one;
 
@@ -72,7 +72,7 @@ fn a_relative_path_of_unbound_is_in_its_directory() {
             ("a.pem", "", "/etc/unbound/a.pem"),
             ("a.pem", "server:\n directory: \"\"\n", "/etc/unbound/a.pem"),
         ] {
-            let made = one(&(setting.replace("PATH", path) + more), Format::Unbound);
+            let made = one(&(setting.replace("PATH", path) + more), ServerKind::Unbound);
             assert!(has(&made, whole), "{setting} lacks {whole}:\n{}", made.toml);
             let is_guessed = whole.starts_with("/etc/unbound");
             assert_eq!(
@@ -102,7 +102,7 @@ fn a_relative_path_of_named_is_in_its_directory() {
                 }
                 _ => format!("{setting}{more}"),
             };
-            let made = one(&text.replace("PATH", path), Format::Named);
+            let made = one(&text.replace("PATH", path), ServerKind::Named);
             assert!(
                 has(&made, whole) || is_socket && whole == "a.pem",
                 "{text} lacks {whole}:\n{}",
@@ -121,14 +121,14 @@ fn a_relative_path_of_named_is_in_its_directory() {
 #[test]
 fn a_relative_path_of_dnsdist_is_listed() {
     for call in DNSDIST {
-        let made = one(&call.replace("PATH", "/k/a.pem"), Format::Dnsdist);
+        let made = one(&call.replace("PATH", "/k/a.pem"), ServerKind::Dnsdist);
         assert!(has(&made, "/k/a.pem"), "{call}:\n{}", made.toml);
         assert!(
             !lists(&made, "the folder that dnsdist is started in"),
             "{call}\n{:?}",
             made.unmapped
         );
-        let made = one(&call.replace("PATH", "a.pem"), Format::Dnsdist);
+        let made = one(&call.replace("PATH", "a.pem"), ServerKind::Dnsdist);
         assert!(
             lists(&made, "the folder that dnsdist is started in"),
             "{call}\n{:?}",
@@ -142,18 +142,18 @@ fn a_chroot_of_unbound_is_listed_where_there_are_paths() {
     let why = "inside of this folder";
     for setting in UNBOUND {
         let text = setting.replace("PATH", "/k/a.pem") + "server:\n chroot: /d\n";
-        assert!(lists(&one(&text, Format::Unbound), why), "{text}");
+        assert!(lists(&one(&text, ServerKind::Unbound), why), "{text}");
         let text = setting.replace("PATH", "/k/a.pem") + "server:\n chroot: /d\n chroot: \"\"\n";
-        assert!(!lists(&one(&text, Format::Unbound), why), "{text}");
+        assert!(!lists(&one(&text, ServerKind::Unbound), why), "{text}");
     }
-    let made = one("server:\n chroot: /d\n cache-min-ttl: 9\n", Format::Unbound);
+    let made = one("server:\n chroot: /d\n cache-min-ttl: 9\n", ServerKind::Unbound);
     assert!(!lists(&made, why), "{:?}", made.unmapped);
 }
 
 #[test]
 fn an_anchor_of_ones_own_is_taken_over_or_refuses_the_import() {
     let anchor = |text: &str| {
-        let made = one(&format!("server:\n{text}"), Format::Unbound);
+        let made = one(&format!("server:\n{text}"), ServerKind::Unbound);
         let config = Config::from_toml(&made.toml).unwrap();
         assert!(config.dnssec.validate, "{text}");
         let file = config.dnssec.trust_anchor.map(|file| file.display().to_string());
@@ -184,9 +184,9 @@ fn a_pipe_that_is_included_is_not_waited_for() {
     let pipe = folder.join("pipe.conf");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (format, text) in [
-        (Format::Unbound, format!("server:\n include: {}\n", pipe.display())),
-        (Format::Named, format!("include \"{}\";\n", pipe.display())),
-        (Format::Dnsdist, format!("includeDirectory('{}')\n", folder.display())),
+        (ServerKind::Unbound, format!("server:\n include: {}\n", pipe.display())),
+        (ServerKind::Named, format!("include \"{}\";\n", pipe.display())),
+        (ServerKind::Dnsdist, format!("includeDirectory('{}')\n", folder.display())),
     ] {
         // The folder has no other file that ends so.
         let file = folder.join("a.text");

@@ -1,6 +1,6 @@
 //! What dnsdist does beside its rules about names: rules about ANY, its web server, and proxies.
 
-use pmdns_import::Format;
+use pmdns_import::ServerKind;
 
 use crate::settings::{Case, PLAIN, hold};
 
@@ -85,5 +85,5 @@ const DNSDIST: &[Case] = &[
 
 #[test]
 fn services_of_dnsdist_are_taken_over_or_listed() {
-    hold(DNSDIST, Format::Dnsdist);
+    hold(DNSDIST, ServerKind::Dnsdist);
 }

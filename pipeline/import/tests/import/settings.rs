@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use pmdns_config::Config;
-use pmdns_import::Format;
+use pmdns_import::ServerKind;
 use proptest::prelude::*;
 
 use crate::one;
@@ -277,7 +277,7 @@ const DNSDIST: &[Case] = &[
     },
 ];
 
-pub(crate) fn hold(cases: &[Case], format: Format) {
+pub(crate) fn hold(cases: &[Case], format: ServerKind) {
     for Case { text, has, lacks, decisive, listed } in cases {
         let made = one(text, format);
         Config::from_toml(&made.toml).unwrap();
@@ -300,17 +300,17 @@ pub(crate) fn hold(cases: &[Case], format: Format) {
 
 #[test]
 fn settings_of_unbound_are_read_as_unbound_reads_them() {
-    hold(UNBOUND, Format::Unbound);
+    hold(UNBOUND, ServerKind::Unbound);
 }
 
 #[test]
 fn settings_of_dnsdist_are_read_as_dnsdist_reads_them() {
-    hold(DNSDIST, Format::Dnsdist);
+    hold(DNSDIST, ServerKind::Dnsdist);
 }
 
 #[test]
 fn settings_of_named_are_read_as_named_reads_them() {
-    hold(NAMED, Format::Named);
+    hold(NAMED, ServerKind::Named);
 }
 
 /// A zone whose names are asked elsewhere.
@@ -359,7 +359,7 @@ proptest! {
             "options {{ {policy} {of_all} allow-query {{ any; }}; }};\n\
              zone \"{name}\" {{ type {kind}; {own_policy} {own} {servers} }};\n"
         );
-        let made = one(&text, Format::Named);
+        let made = one(&text, ServerKind::Named);
         let config = Config::from_toml(&made.toml).unwrap();
         let forward = config.forwards.iter().find(|one| one.zone == *name);
         let group = forward.map(|one| &one.group);

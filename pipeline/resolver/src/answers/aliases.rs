@@ -1,6 +1,6 @@
 //! Aliases that a rule gives: which rule applies to a question, and the local part of the chain behind its alias.
 
-use pmdns_stages::cache::{Alias, Entry, Head, NoAlias, Parts};
+use pmdns_stages::cache::{Alias, Entry, EntryParts, Head, NoAlias};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::dns::Rcode;
 
@@ -79,7 +79,7 @@ impl Answers {
 
     /// The answer if a wildcard target would make a name that is too long.
     fn yxdomain(&self, question: &Question) -> Entry {
-        Entry::new(&Parts {
+        Entry::new(&EntryParts {
             key: question.key(),
             hash: question.hash(),
             learnt: self.context.seconds,

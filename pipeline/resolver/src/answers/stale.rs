@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use pmdns_config::Cache as Settings;
+use pmdns_config::CacheSettings as Settings;
 use pmdns_stages::Tick;
 
 /// How expired answers are served.

@@ -29,7 +29,7 @@ pub enum Job {
     /// Write all answers, in blocks. An empty block marks the end.
     Dump(Box<dyn FnMut(Block) -> Result<(), NotTaken>>),
     /// Load answers, unless the cache has newer ones. Report the result at the end.
-    Load(Box<dyn FnMut() -> Loaded>, Box<dyn FnOnce(TakenIn)>),
+    Load(Box<dyn FnMut() -> LoadPart>, Box<dyn FnOnce(TakenIn)>),
     /// Say what a miss would lead to.
     Outlook(Inquiry, Box<dyn FnOnce(Outlook)>),
 }
@@ -58,7 +58,7 @@ pub enum NotTaken {
 }
 
 /// The next part of a load.
-pub enum Loaded {
+pub enum LoadPart {
     /// These answers.
     Entries(Vec<Entry>),
     /// Nothing yet.
@@ -82,7 +82,7 @@ enum UnderWay {
         to: Box<dyn FnMut(Block) -> Result<(), NotTaken>>,
     },
     Load {
-        from: Box<dyn FnMut() -> Loaded>,
+        from: Box<dyn FnMut() -> LoadPart>,
         taken: TakenIn,
         done: Option<Box<dyn FnOnce(TakenIn)>>,
     },
@@ -212,12 +212,12 @@ impl UnderWay {
                 }
             }
             Self::Load { from, taken, done } => match from() {
-                Loaded::Entries(entries) => {
+                LoadPart::Entries(entries) => {
                     entries.into_iter().for_each(|entry| take_back(answers, entry, taken));
                     false
                 }
-                Loaded::Nothing => false,
-                Loaded::End => {
+                LoadPart::Nothing => false,
+                LoadPart::End => {
                     if let Some(done) = done.take() {
                         done(*taken);
                     }

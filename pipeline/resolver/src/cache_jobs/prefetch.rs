@@ -159,7 +159,7 @@ impl Prefetch {
 
 #[cfg(test)]
 mod tests {
-    use pmdns_stages::testing::{Record, entry_of, query};
+    use pmdns_stages::testing::{ReplyRecord, entry_of, query};
     use pmdns_stages::wire::name::Seed;
 
     use super::*;
@@ -172,7 +172,7 @@ mod tests {
 
     /// An answer learnt at second `learnt` that lives for `ttl` seconds.
     fn answer(number: u64, learnt: u32, ttl: u32) -> Head {
-        let records: [Record; 1] = [(0, 1, ttl, vec![192, 0, 2, 1])];
+        let records: [ReplyRecord; 1] = [(0, 1, ttl, vec![192, 0, 2, 1])];
         let entry = entry_of(&query("www.example. A"), &records, learnt, Seed::new([1; 16]));
         Head { hash: number, ..entry.head() }
     }

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use pmdns_config::narrow::to_u32;
-use pmdns_config::shares::lists::{List, Lists};
+use pmdns_config::shares::lists::{LinkedLists, List};
 use pmdns_config::shares::{self, Hold};
 use pmdns_stages::Tick;
 use pmdns_stages::miss::Miss;
@@ -139,7 +139,7 @@ pub(crate) struct Pending<T> {
     serial: u32,
     /// The memory of questions that have ended. Nobody else has them.
     spare: Vec<Rc<Question>>,
-    seats: Lists<Seat>,
+    seats: LinkedLists<Seat>,
     /// Their waiters, by seat. They stay where they are, because they are large; what waits no more is overwritten.
     waiters: Vec<Seated>,
     /// Of the seats.
@@ -182,7 +182,7 @@ impl<T> Pending<T> {
             questions: Slab::with_capacity(limits.questions),
             serial: 0,
             spare: Vec::new(),
-            seats: Lists::with_capacity(limits.waiting),
+            seats: LinkedLists::with_capacity(limits.waiting),
             waiters: Vec::with_capacity(limits.waiting),
             deadlines: Wheel::default(),
             clients: HashedMap::default(),

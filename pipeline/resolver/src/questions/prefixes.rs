@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
 use pmdns_config::narrow::low_u64;
-use pmdns_config::{PrefixLengths, RateLimit};
+use pmdns_config::{PrefixLengths, RateLimitSettings};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::name::Seed;
 
@@ -67,7 +67,7 @@ pub(crate) struct ClientHasher {
 
 impl ClientHasher {
     /// The prefix lengths of the rate limit.
-    pub(crate) fn new(settings: &RateLimit, seed: Seed) -> Self {
+    pub(crate) fn new(settings: &RateLimitSettings, seed: Seed) -> Self {
         Self { lengths: PrefixLengths::of(settings), seed }
     }
 
@@ -122,7 +122,7 @@ pub(crate) mod tests {
 
     /// The usual prefixes.
     pub(crate) fn lengths() -> ClientHasher {
-        ClientHasher::new(&RateLimit::default(), Seed::new([9; 16]))
+        ClientHasher::new(&RateLimitSettings::default(), Seed::new([9; 16]))
     }
 
     #[test]
@@ -136,11 +136,11 @@ pub(crate) mod tests {
 
     #[test]
     fn blocks_of_ports_have_hashes_of_their_own() {
-        let settings = RateLimit {
+        let settings = RateLimitSettings {
             ipv4_prefix: 32,
             ipv4_port_bits: 4,
             ipv4_port_prefixes: vec!["192.0.2.0/24".parse().unwrap()],
-            ..RateLimit::default()
+            ..RateLimitSettings::default()
         };
         let clients = ClientHasher::new(&settings, Seed::new([9; 16]));
         let prefix = |port| clients.prefix("192.0.2.1".parse().unwrap(), port);

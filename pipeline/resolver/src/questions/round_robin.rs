@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 
-use pmdns_config::shares::lists::{List, Lists};
+use pmdns_config::shares::lists::{LinkedLists, List};
 
 use crate::questions::hashed::AsHashed;
 use crate::questions::prefixes::ClientPrefix;
@@ -18,9 +18,9 @@ const MAX_LOOKED_AT: usize = 64;
 /// The waiting items, by group.
 #[derive(Debug)]
 pub(crate) struct RoundRobin<T, G = ClientPrefix, S = BuildHasherDefault<AsHashed>> {
-    items: Lists<T>,
+    items: LinkedLists<T>,
     /// The groups with waiting items.
-    groups: Lists<Group<G>>,
+    groups: LinkedLists<Group<G>>,
     /// All of these, in the order of their turns.
     order: List,
     by_name: HashMap<G, u32, S>,
@@ -36,7 +36,7 @@ struct Group<G> {
 
 impl<T, G, S: Default> Default for RoundRobin<T, G, S> {
     fn default() -> Self {
-        let (items, groups) = (Lists::new(), Lists::new());
+        let (items, groups) = (LinkedLists::new(), LinkedLists::new());
         Self { items, groups, order: List::default(), by_name: HashMap::default() }
     }
 }

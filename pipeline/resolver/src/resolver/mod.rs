@@ -29,7 +29,7 @@ use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Context, Tick};
-use pmdns_validator::Trust;
+use pmdns_validator::TrustAnchors;
 
 use crate::answers::Answers;
 use crate::answers::nxdomain_cut::Denial;
@@ -78,7 +78,7 @@ pub struct Parts {
     /// The operator's settings.
     pub config: Arc<Config>,
     /// The trust anchors for validation; `None`: replies are not validated.
-    pub trust_anchors: Option<Trust>,
+    pub trust_anchors: Option<TrustAnchors>,
     /// How long answers are kept.
     pub lifetimes: Lifetimes,
     /// The cache, which is read again before an upstream is asked.

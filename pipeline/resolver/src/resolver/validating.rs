@@ -3,7 +3,7 @@
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::wire::dns::CLASS_IN;
 use pmdns_stages::wire::edns::ExtendedError;
-use pmdns_validator::{Judgement, Limits, is_signed};
+use pmdns_validator::{Judgement, ValidatorLimits, is_signed};
 
 use super::shedding::Reason;
 use super::{Outcome, Resolver, Time};
@@ -15,7 +15,7 @@ use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::upstreams::replies::Answer;
 use crate::validation::{
-    Candidate, Ended, Fetched, Sound, Validated, ValidationReport, Verdict, worker,
+    Candidate, Ended, Fetched, ReplyVerdict, Sound, Validated, ValidationReport, worker,
 };
 
 impl Resolver {
@@ -32,7 +32,7 @@ impl Resolver {
             let candidate = Candidate { ticket, attempt, network: answer.network };
             self.begin_validation(candidate, &question, reply);
         } else if self.questions.pending.is_unattended(ticket)
-            && !is_signed(&reply, Limits::default().records)
+            && !is_signed(&reply, ValidatorLimits::default().records)
         {
             // The validator asks only about signed zones, so this upstream leaves signatures out.
             self.learn(ticket, attempt, TryFailure::Bogus(ExtendedError::RRSIGS_MISSING));
@@ -100,7 +100,7 @@ impl Resolver {
             ValidationReport::Verdict { slot, verdict, cost } => {
                 let Some(ended) = self.validation.end(slot, cost, self.time.now) else { return };
                 match verdict {
-                    Verdict::Shed(reply) => self.hand_over_again(&ended, reply),
+                    ReplyVerdict::Shed(reply) => self.hand_over_again(&ended, reply),
                     verdict => self.carry_out_verdict(ended.candidate, verdict),
                 }
             }
@@ -111,24 +111,26 @@ impl Resolver {
         }
     }
 
-    fn carry_out_verdict(&mut self, candidate: Candidate, verdict: Verdict) {
-        use pmdns_validator::Verdict::{Insecure, Secure};
+    fn carry_out_verdict(&mut self, candidate: Candidate, verdict: ReplyVerdict) {
+        use pmdns_validator::SecurityStatus::{Insecure, Secure};
         let Candidate { ticket, attempt, network } = candidate;
         count(match &verdict {
-            Verdict::Sound(Sound { standing: Secure, .. }) => &self.counters.secure,
-            Verdict::Sound(Sound { standing: Insecure, .. }) => &self.counters.insecure,
-            Verdict::Bogus(_) => &self.counters.bogus,
-            Verdict::OverBudget(_) => &self.counters.validation_over_budget,
-            Verdict::Sound(_) | Verdict::Late | Verdict::Shed(_) => &self.counters.indeterminate,
+            ReplyVerdict::Sound(Sound { standing: Secure, .. }) => &self.counters.secure,
+            ReplyVerdict::Sound(Sound { standing: Insecure, .. }) => &self.counters.insecure,
+            ReplyVerdict::Bogus(_) => &self.counters.bogus,
+            ReplyVerdict::OverBudget(_) => &self.counters.validation_over_budget,
+            ReplyVerdict::Sound(_) | ReplyVerdict::Late | ReplyVerdict::Shed(_) => {
+                &self.counters.indeterminate
+            }
         });
         let entry = match verdict {
-            Verdict::Sound(sound) => self.read_sound(ticket, attempt, &sound),
-            Verdict::Bogus(why) => Err(TryFailure::Bogus(extended_error(why))),
+            ReplyVerdict::Sound(sound) => self.read_sound(ticket, attempt, &sound),
+            ReplyVerdict::Bogus(why) => Err(TryFailure::Bogus(extended_error(why))),
             // Another upstream's reply would cost as much.
-            Verdict::OverBudget(why) => {
+            ReplyVerdict::OverBudget(why) => {
                 return self.settle(ticket, &Outcome::Failure(extended_error(why)));
             }
-            Verdict::Late | Verdict::Shed(_) => {
+            ReplyVerdict::Late | ReplyVerdict::Shed(_) => {
                 Err(TryFailure::Bogus(ExtendedError::DNSSEC_INDETERMINATE))
             }
         };
@@ -157,7 +159,7 @@ impl Resolver {
         let (key, now) = (question.key(), self.time.context.seconds);
         let entry = Entry::from_reply(&sound.reply, key, question.hash(), now, &lifetimes);
         let mut entry = entry.map_err(|_| TryFailure::Refused(None))?;
-        if matches!(sound.standing, pmdns_validator::Verdict::Secure)
+        if matches!(sound.standing, pmdns_validator::SecurityStatus::Secure)
             || attempt.transport == Transport::Tcp
         {
             entry.vouch();

@@ -171,7 +171,7 @@ impl Group {
 mod tests {
     use std::net::SocketAddr;
 
-    use pmdns_config::{Config, Health as HealthSettings, wire_name};
+    use pmdns_config::{Config, HealthSettings, wire_name};
 
     use super::*;
     use crate::upstreams::health::ESTIMATE_LIFETIME;

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use pmdns_config::Health as Settings;
+use pmdns_config::HealthSettings as Settings;
 use pmdns_config::limits::MAX_PROBE_INTERVAL_MS;
 
 use crate::timers::nanos;

@@ -183,7 +183,7 @@ fn is_believed(upstream: &Upstream) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use pmdns_stages::testing::{Record, entry_of, query};
+    use pmdns_stages::testing::{ReplyRecord, entry_of, query};
     use pmdns_stages::wire::name::Seed;
     use pmdns_stages::wire::{be16, dns::header, put16};
 
@@ -197,7 +197,7 @@ pub(crate) mod tests {
 
     /// An answer that expires at `second` and contains `number`.
     pub(crate) fn entry(number: u8, second: u32) -> Entry {
-        let records: [Record; 1] = [(0, 1, second, vec![192, 0, 2, number])];
+        let records: [ReplyRecord; 1] = [(0, 1, second, vec![192, 0, 2, number])];
         entry_of(&query("www.example. A"), &records, 0, seed())
     }
 

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use pmdns_stages::wire::subnet::Subnet;
 use pmdns_validator::slots::{Slots, TakenSlot};
-use pmdns_validator::{Cost, Limits, Trust};
+use pmdns_validator::{Cost, TrustAnchors, ValidatorLimits};
 use slab::Slab;
 
-pub use worker::Worker;
+pub use worker::ReplyValidator;
 
 use crate::questions::pending::Ticket;
 use crate::questions::plan::Attempt;
@@ -35,7 +35,7 @@ pub const MAX_REPORTS: usize = MAX_UNDER_WAY + turns::MAX_ASKED;
 /// The validations under way of one slow path thread.
 pub(crate) struct Validation {
     /// The trust anchors; without them nothing is validated.
-    trust: Option<Trust>,
+    trust: Option<TrustAnchors>,
     slots: Slots<ClientPrefix>,
     under_way: Slab<Validated>,
     /// The validator's questions, each with the name and type by which the validator knows it.
@@ -87,7 +87,7 @@ pub enum Work {
         /// Whether the client asked for DNSSEC, so that signatures and proofs stay in the answer.
         dnssec_ok: bool,
         /// The limits of its cost.
-        limits: Limits,
+        limits: ValidatorLimits,
     },
     /// The result of a fetch.
     Fetched {
@@ -119,7 +119,7 @@ pub enum ValidationReport {
         /// The resolver's number for the reply.
         slot: usize,
         /// The verdict.
-        verdict: Verdict,
+        verdict: ReplyVerdict,
         /// The cost.
         cost: Cost,
     },
@@ -136,7 +136,7 @@ pub enum ValidationReport {
 
 /// The verdict on a reply. Reasons are extended errors (RFC 8914 section 4).
 #[derive(Debug)]
-pub enum Verdict {
+pub enum ReplyVerdict {
     /// It can be passed on.
     Sound(Sound),
     /// It is forged or broken (RFC 4033 section 5), for this reason.
@@ -153,7 +153,7 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Sound {
     /// Secure, insecure or indeterminate.
-    pub(crate) standing: pmdns_validator::Verdict,
+    pub(crate) standing: pmdns_validator::SecurityStatus,
     pub(crate) reply: Vec<u8>,
     /// The longest time it may be kept, in seconds.
     pub(crate) max_ttl: u32,
@@ -161,7 +161,7 @@ pub struct Sound {
 
 impl Validation {
     /// Validation by these trust anchors, if there are any.
-    pub(crate) fn new(trust: Option<Trust>) -> Self {
+    pub(crate) fn new(trust: Option<TrustAnchors>) -> Self {
         Self {
             trust,
             slots: Slots::new(MAX_UNDER_WAY),
@@ -191,8 +191,8 @@ impl Validation {
         &self,
         question: &Question,
         reply: &[u8],
-    ) -> Option<pmdns_validator::Verdict> {
-        let (key, limit) = (question.key(), Limits::default().records);
+    ) -> Option<pmdns_validator::SecurityStatus> {
+        let (key, limit) = (question.key(), ValidatorLimits::default().records);
         let question =
             pmdns_validator::Question { name: key.name, qtype: key.qtype, qclass: key.qclass };
         self.trust.as_ref()?.verdict(question, reply, limit)

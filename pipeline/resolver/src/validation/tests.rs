@@ -3,7 +3,7 @@
 use pmdns_config::wire_name;
 use pmdns_stages::testing::query;
 use pmdns_stages::wire::dns::rtype;
-use pmdns_validator::{Job, TrustAnchor, Validator};
+use pmdns_validator::{TrustAnchor, ValidationJob, Validator};
 
 use super::turns::{End, Event, Turns};
 use super::*;
@@ -16,9 +16,9 @@ const REPLY: &[u8] =
     b"\0\0\x84\0\0\x01\0\x01\0\0\0\0\0\0\x02\0\x01\0\0\x02\0\x01\0\0\0\x3c\0\x01\0";
 
 /// Trust in a key of this zone.
-fn trust(zone: &str) -> Trust {
+fn trust(zone: &str) -> TrustAnchors {
     let ds = [&[0, 1, 13, 2][..], &[7; 32]].concat();
-    Trust::new(&[TrustAnchor::new(&wire_name(zone).unwrap(), rtype::DS, &ds).unwrap()], &[])
+    TrustAnchors::new(&[TrustAnchor::new(&wire_name(zone).unwrap(), rtype::DS, &ds).unwrap()], &[])
 }
 
 /// Hands over the reply to `question`; `false`: it has no place.
@@ -37,7 +37,7 @@ fn validate(validation: &mut Validation, clients: [u8; 4], question: &Question) 
 #[test]
 fn audit_03_one_network_and_one_zone_leave_places_for_others_and_all_replies_come_back() {
     let mut validation = Validation::new(Some(trust(".")));
-    let mut worker = Worker::new(trust("."), Duration::from_millis(500));
+    let mut worker = ReplyValidator::new(trust("."), Duration::from_millis(500));
     let evil: Vec<_> =
         (0..MAX_UNDER_WAY).map(|n| question(&query(&format!("x{n}.evil.example. A")))).collect();
     let mut taken = 0;
@@ -66,7 +66,7 @@ fn audit_03_one_network_and_one_zone_leave_places_for_others_and_all_replies_com
         let ValidationReport::Verdict { slot, verdict, cost } = report else {
             panic!("{report:?}")
         };
-        assert!(matches!(verdict, Verdict::Late), "{verdict:?}");
+        assert!(matches!(verdict, ReplyVerdict::Late), "{verdict:?}");
         assert!(validation.end(slot, cost, Duration::ZERO).is_some());
     }
     assert!(validation.under_way.is_empty(), "all replies have come back");
@@ -78,7 +78,10 @@ fn audit_03_one_network_and_one_zone_leave_places_for_others_and_all_replies_com
 fn names_without_an_anchor_need_no_place() {
     let validation = Validation::new(Some(trust("example")));
     let verdict = |text: &str, reply: &[u8]| validation.verdict(&question(&query(text)), reply);
-    assert_eq!(verdict("www.other. A", REPLY), Some(pmdns_validator::Verdict::Indeterminate));
+    assert_eq!(
+        verdict("www.other. A", REPLY),
+        Some(pmdns_validator::SecurityStatus::Indeterminate)
+    );
     assert_eq!(verdict("www.example. A", REPLY), None);
     // An alias into a zone with an anchor has to be looked at.
     let mut alias = b"\0\0\x84\0\0\x01\0\x01\0\0\0\0".to_vec();
@@ -90,13 +93,13 @@ fn names_without_an_anchor_need_no_place() {
 }
 
 /// A job about a name of `zone`: one that needs the keys of the root, or one that ends at once.
-fn job(validator: &mut Validator, ends: bool) -> Job {
+fn job(validator: &mut Validator, ends: bool) -> ValidationJob {
     let question = pmdns_validator::Question { name: &[0], qtype: 2, qclass: 1 };
     validator.start(question, if ends { &[] } else { REPLY }, 0)
 }
 
 fn validator() -> Validator {
-    Validator::trusting(trust("."), Limits::default())
+    Validator::trusting(trust("."), ValidatorLimits::default())
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::hash::RandomState;
 use std::rc::Rc;
 use std::time::Duration;
 
-use pmdns_validator::{Cost, Job, Judgement, Progress, Validator};
+use pmdns_validator::{Cost, Judgement, Progress, ValidationJob, Validator};
 
 use super::Fetched;
 use crate::questions::round_robin::RoundRobin;
@@ -27,7 +27,7 @@ type Number = u64;
 /// A job and its owner.
 #[derive(Debug)]
 struct Running<T> {
-    job: Job,
+    job: ValidationJob,
     slot: usize,
     zone: Rc<[u8]>,
     owner: T,
@@ -82,7 +82,7 @@ impl<T> Turns<T> {
     /// Takes in the job of a slot. It has to end by `deadline`. Deadlines never decrease from one job to the next.
     pub(super) fn add(
         &mut self,
-        job: Job,
+        job: ValidationJob,
         (slot, zone): (usize, Rc<[u8]>),
         owner: T,
         deadline: Duration,

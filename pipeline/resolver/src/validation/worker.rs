@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use pmdns_validator::slots::zone_of;
-use pmdns_validator::{Judgement, Limits, Question, Trust, Validator, pass_on};
+use pmdns_validator::{Judgement, Question, TrustAnchors, Validator, ValidatorLimits, pass_on};
 
 use super::turns::{End, Event, Turns};
-use super::{Sound, ValidationReport, Verdict, Work};
+use super::{ReplyVerdict, Sound, ValidationReport, Work};
 
 /// Replies under validation, and their validator.
-pub struct Worker {
+pub struct ReplyValidator {
     validator: Validator,
     turns: Turns<Owner>,
     patience: Duration,
@@ -22,10 +22,10 @@ struct Owner {
     dnssec_ok: bool,
 }
 
-impl Worker {
+impl ReplyValidator {
     /// Without work. A reply is judged within `patience`.
-    pub fn new(trust: Trust, patience: Duration) -> Self {
-        let validator = Validator::trusting(trust, Limits::default());
+    pub fn new(trust: TrustAnchors, patience: Duration) -> Self {
+        let validator = Validator::trusting(trust, ValidatorLimits::default());
         Self { validator, turns: Turns::new(), patience }
     }
 
@@ -76,8 +76,8 @@ fn report(event: Event<Owner>) -> ValidationReport {
                     tracing::debug!("a reply is {:?}", judgement.verdict);
                     verdict(&judgement, &owner.reply, owner.dnssec_ok)
                 }
-                End::Late => Verdict::Late,
-                End::Shed => Verdict::Shed(owner.reply),
+                End::Late => ReplyVerdict::Late,
+                End::Shed => ReplyVerdict::Shed(owner.reply),
             };
             ValidationReport::Verdict { slot, verdict, cost }
         }
@@ -85,18 +85,18 @@ fn report(event: Event<Owner>) -> ValidationReport {
 }
 
 /// Turns a judgement into the verdict for the resolver.
-pub(crate) fn verdict(judgement: &Judgement, reply: &[u8], dnssec_ok: bool) -> Verdict {
-    use pmdns_validator::Verdict::{Bogus, Indeterminate, Insecure, OverBudget, Secure};
+pub(crate) fn verdict(judgement: &Judgement, reply: &[u8], dnssec_ok: bool) -> ReplyVerdict {
+    use pmdns_validator::SecurityStatus::{Bogus, Indeterminate, Insecure, OverBudget, Secure};
     match judgement.verdict {
-        Bogus(why) => Verdict::Bogus(why),
-        OverBudget(why) => Verdict::OverBudget(why),
+        Bogus(why) => ReplyVerdict::Bogus(why),
+        OverBudget(why) => ReplyVerdict::OverBudget(why),
         standing @ (Secure | Insecure | Indeterminate) => {
             let is_secure = standing == Secure;
-            let limit = Limits::default().records;
+            let limit = ValidatorLimits::default().records;
             match pass_on(reply, &judgement.keep, is_secure, dnssec_ok, limit) {
-                None => Verdict::Bogus(pmdns_validator::ede::BOGUS),
+                None => ReplyVerdict::Bogus(pmdns_validator::ede::BOGUS),
                 Some(reply) => {
-                    Verdict::Sound(Sound { standing, reply, max_ttl: judgement.max_ttl })
+                    ReplyVerdict::Sound(Sound { standing, reply, max_ttl: judgement.max_ttl })
                 }
             }
         }

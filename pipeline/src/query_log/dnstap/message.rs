@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use pmdns_engine::asked::Asked;
+use pmdns_engine::asked::ClientTransport;
 use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::{be16, put16};
 
@@ -112,13 +112,13 @@ fn put_inner(out: &mut Vec<u8>, batch: &Batch, record: &Record<'_>, client: Clie
     }
 }
 
-fn protocol(asked: Asked) -> u64 {
+fn protocol(asked: ClientTransport) -> u64 {
     match asked {
-        Asked::Udp => 1,
-        Asked::Tcp => 2,
-        Asked::Tls => 3,
-        Asked::Https => 4,
-        Asked::Quic => 7,
+        ClientTransport::Udp => 1,
+        ClientTransport::Tcp => 2,
+        ClientTransport::Tls => 3,
+        ClientTransport::Https => 4,
+        ClientTransport::Quic => 7,
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
             client: "192.0.2.77".parse().unwrap(),
             client_port: 4242,
             server: Some(("192.0.2.53".parse().unwrap(), 53)),
-            asked: Asked::Udp,
+            asked: ClientTransport::Udp,
             view: 0,
             source: Source::Hit,
             upstream: None,
@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_query_without_an_answer_is_a_client_query() {
-        let dropped = Head { source: Source::Drop, is_cut: true, asked: Asked::Quic, ..head() };
+        let dropped =
+            Head { source: Source::Drop, is_cut: true, asked: ClientTransport::Quic, ..head() };
         let out = message(dropped, ClientName::Full(head().client));
         assert!(contains(&out, b"\x08\x05\x10\x01\x18\x07"));
         assert!(contains(&out, b"\x52\x13\x12\x34\x81\x80\0\x01\0\0"), "the query");

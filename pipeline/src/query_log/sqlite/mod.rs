@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pmdns_config::QueryLog;
+use pmdns_config::QueryLogSettings;
 use rusqlite::{Connection, params};
 
 use super::batch::Batch;
@@ -65,7 +65,7 @@ pub(super) struct Database {
 
 impl Database {
     pub(super) fn open(
-        log: &QueryLog,
+        log: &QueryLogSettings,
         path: &Path,
         words: Words,
         counters: Arc<LogCounters>,

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use crate::client::{Client, End};
-use crate::service::Limits;
+use crate::service::ConnectionLimits;
 
 /// Bytes of a request's headers.
 const MAX_HEADER_BYTES: u32 = 8192;
@@ -63,7 +63,7 @@ pub(crate) async fn serve(
     }
 }
 
-fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
+fn http2(limits: &ConnectionLimits) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())

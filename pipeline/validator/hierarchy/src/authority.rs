@@ -1,6 +1,6 @@
 //! Answers, as a resolver gives them to a forwarder that asks with DO and CD: aliases followed, proofs included.
 
-use crate::message::{Message, Record};
+use crate::message::{Message, OwnedRecord};
 use crate::name::Name;
 use crate::rtype;
 use crate::truth::{Fact, Truth};
@@ -12,14 +12,14 @@ const MAX_ALIASES: usize = 8;
 
 /// A correct answer, and the verdict on it.
 #[derive(Clone)]
-pub struct Reply {
+pub struct CorrectReply {
     /// The answer.
     pub message: Message,
     /// What each step of it rests on, aliases first.
     pub steps: Vec<Truth>,
 }
 
-impl Reply {
+impl CorrectReply {
     /// What a validator has to find about all of it.
     pub fn status(&self) -> Status {
         let has = |status| self.steps.iter().any(|step| step.status == status);
@@ -30,7 +30,7 @@ impl Reply {
 
 impl World {
     /// The answer to a question.
-    pub fn reply(&self, name: &Name, qtype: u16) -> Reply {
+    pub fn reply(&self, name: &Name, qtype: u16) -> CorrectReply {
         let mut message = Message::reply(name, qtype);
         let mut steps = Vec::new();
         let mut here = name.clone();
@@ -45,13 +45,13 @@ impl World {
             }
         }
         message.sections[2].push(Self::edns());
-        Reply { message, steps }
+        CorrectReply { message, steps }
     }
 
     /// The OPT record of a message, with DO.
-    pub fn edns() -> Record {
+    pub fn edns() -> OwnedRecord {
         let owner = Name::root();
-        Record { owner, rtype: rtype::OPT, class: 1232, ttl: 0x8000, data: Vec::new() }
+        OwnedRecord { owner, rtype: rtype::OPT, class: 1232, ttl: 0x8000, data: Vec::new() }
     }
 
     /// Adds what proves one step of a chain; where it leads on.
@@ -93,10 +93,10 @@ impl World {
 }
 
 /// A set with the signature of its source.
-fn expanded(zone: &Zone, truth: &Truth, set: &[Record]) -> Vec<Record> {
+fn expanded(zone: &Zone, truth: &Truth, set: &[OwnedRecord]) -> Vec<OwnedRecord> {
     let Some(source) = &truth.wildcard else { return zone.signed(set) };
     let stored = zone.set(source, set[0].rtype).map_or(set, |stored| stored);
-    let own = |mut record: Record| {
+    let own = |mut record: OwnedRecord| {
         record.owner = set[0].owner.clone();
         record
     };
@@ -109,7 +109,7 @@ fn next_closer(name: &Name, encloser: &Name) -> Name {
 }
 
 /// What shows that no name was nearer than the wildcard.
-fn add_wildcard_proof(zone: &Zone, truth: &Truth, name: &Name, authority: &mut Vec<Record>) {
+fn add_wildcard_proof(zone: &Zone, truth: &Truth, name: &Name, authority: &mut Vec<OwnedRecord>) {
     if truth.wildcard.is_some() {
         let proof = match zone.denial {
             Denial::Nsec3 { .. } => zone.covering(&next_closer(name, &truth.encloser)),
@@ -119,7 +119,7 @@ fn add_wildcard_proof(zone: &Zone, truth: &Truth, name: &Name, authority: &mut V
     }
 }
 
-fn no_data_proof(zone: &Zone, truth: &Truth, name: &Name) -> Vec<Record> {
+fn no_data_proof(zone: &Zone, truth: &Truth, name: &Name) -> Vec<OwnedRecord> {
     let encloser = &truth.encloser;
     let proofs = match (&zone.denial, &truth.wildcard) {
         (Denial::Nsec3 { .. }, Some(source)) => {
@@ -142,7 +142,7 @@ fn no_data_proof(zone: &Zone, truth: &Truth, name: &Name) -> Vec<Record> {
     proofs.into_iter().flatten().cloned().collect()
 }
 
-fn no_name_proof(zone: &Zone, truth: &Truth, name: &Name) -> Vec<Record> {
+fn no_name_proof(zone: &Zone, truth: &Truth, name: &Name) -> Vec<OwnedRecord> {
     let encloser = &truth.encloser;
     let source = encloser.child("*");
     let proofs = match zone.denial {
@@ -157,14 +157,14 @@ fn no_name_proof(zone: &Zone, truth: &Truth, name: &Name) -> Vec<Record> {
 }
 
 /// Adds the SOA record with its signature, and proofs with theirs.
-fn add_denial(zone: &Zone, proofs: &mut Vec<Record>, authority: &mut Vec<Record>) {
+fn add_denial(zone: &Zone, proofs: &mut Vec<OwnedRecord>, authority: &mut Vec<OwnedRecord>) {
     if let Some(soa) = zone.set(&zone.apex, rtype::SOA) {
         authority.extend(zone.signed(soa));
     }
     add_proofs(zone, std::mem::take(proofs), authority);
 }
 
-fn add_proofs(zone: &Zone, proofs: Vec<Record>, authority: &mut Vec<Record>) {
+fn add_proofs(zone: &Zone, proofs: Vec<OwnedRecord>, authority: &mut Vec<OwnedRecord>) {
     for proof in proofs {
         if !authority.contains(&proof) {
             authority.extend(zone.signed(std::slice::from_ref(&proof)));

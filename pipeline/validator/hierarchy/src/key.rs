@@ -10,7 +10,7 @@ use ring::signature::{
     KeyPair as _,
 };
 
-use crate::message::Record;
+use crate::message::OwnedRecord;
 use crate::name::Name;
 use crate::rsa::PrivateKey;
 use crate::rtype;
@@ -26,7 +26,7 @@ const SHA512_PREFIX: &[u8] =
 
 /// A key pair with its public half as a DNSKEY record's data.
 #[derive(Clone)]
-pub struct Key {
+pub struct SigningKey {
     /// The data of its DNSKEY record.
     pub dnskey: Vec<u8>,
     signer: Rc<Signer>,
@@ -39,7 +39,7 @@ enum Signer {
     Ed448(Box<Ed448KeyPair>),
 }
 
-impl Key {
+impl SigningKey {
     /// The key of a zone; `role` is `ksk`, `zsk` or `csk`.
     pub fn of_zone(zone: &Name, role: &str, algorithm: u8) -> Self {
         let found = FIXED.lines().find_map(|line| {
@@ -136,7 +136,7 @@ impl Key {
     }
 
     /// The RRSIG of a set of records (RFC 4034 section 3.1.8.1).
-    pub fn sign_set(&self, signer: &Name, set: &[Record], times: [u32; 2]) -> Record {
+    pub fn sign_set(&self, signer: &Name, set: &[OwnedRecord], times: [u32; 2]) -> OwnedRecord {
         let first = &set[0];
         let mut head = first.rtype.to_be_bytes().to_vec();
         head.extend([self.algorithm(), first.owner.signed_count()]);
@@ -145,11 +145,11 @@ impl Key {
         head.extend(signer.lower().wire());
         let signature = self.sign(&signed_bytes(&head, &first.owner, set));
         let data = [head, signature].concat();
-        Record { rtype: rtype::RRSIG, data, ..first.clone() }
+        OwnedRecord { rtype: rtype::RRSIG, data, ..first.clone() }
     }
 
     /// Signs `rrsig`'s own fields again, whatever they say, for this set.
-    pub fn sign_again(&self, rrsig: &mut Record, set: &[Record]) {
+    pub fn sign_again(&self, rrsig: &mut OwnedRecord, set: &[OwnedRecord]) {
         let Some((_, end)) = Name::parse(&rrsig.data, crate::message::SIGNER_AT) else { return };
         let mut head = rrsig.data[..end].to_vec();
         head[crate::message::SIGNER_AT..].make_ascii_lowercase();
@@ -167,8 +167,8 @@ impl Key {
 }
 
 /// What is signed: the RRSIG's fields, and the records in canonical form and order.
-fn signed_bytes(head: &[u8], owner: &Name, set: &[Record]) -> Vec<u8> {
-    let mut data: Vec<_> = set.iter().map(Record::canonical_data).collect();
+fn signed_bytes(head: &[u8], owner: &Name, set: &[OwnedRecord]) -> Vec<u8> {
+    let mut data: Vec<_> = set.iter().map(OwnedRecord::canonical_data).collect();
     data.sort();
     data.dedup();
     let (rtype, class) = set.first().map_or((0, 1), |record| (record.rtype, record.class));

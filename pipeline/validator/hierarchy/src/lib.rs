@@ -24,9 +24,9 @@ mod truth;
 mod world;
 pub mod zone;
 
-pub use authority::Reply;
-pub use key::Key;
-pub use message::{Message, Record};
+pub use authority::CorrectReply;
+pub use key::SigningKey;
+pub use message::{Message, OwnedRecord};
 pub use name::Name;
 pub use rng::Rng;
 pub use truth::{Fact, Truth};

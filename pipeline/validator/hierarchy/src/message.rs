@@ -20,7 +20,7 @@ pub mod flag {
 
 /// A record; its data is not compressed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct OwnedRecord {
     /// Whose it is.
     pub owner: Name,
     /// Its type.
@@ -33,7 +33,7 @@ pub struct Record {
     pub data: Vec<u8>,
 }
 
-impl Record {
+impl OwnedRecord {
     /// A record of class IN with the usual TTL.
     pub fn new(owner: &Name, rtype: u16, data: impl Into<Vec<u8>>) -> Self {
         Self { owner: owner.clone(), rtype, class: 1, ttl: crate::TTL, data: data.into() }
@@ -103,7 +103,7 @@ pub struct Message {
     /// Name, type and class of the question.
     pub question: (Name, u16, u16),
     /// Answer, authority, additional.
-    pub sections: [Vec<Record>; 3],
+    pub sections: [Vec<OwnedRecord>; 3],
 }
 
 impl Message {
@@ -125,7 +125,7 @@ impl Message {
     }
 
     /// All of its records.
-    pub fn records(&self) -> impl Iterator<Item = &Record> {
+    pub fn records(&self) -> impl Iterator<Item = &OwnedRecord> {
         self.sections.iter().flatten()
     }
 
@@ -177,7 +177,7 @@ impl Message {
         let (name, mut at) = Name::parse(bytes, 12)?;
         let question = (name, be16(bytes, at)?, be16(bytes, at + 2)?);
         at += 4;
-        let mut sections: [Vec<Record>; 3] = Default::default();
+        let mut sections: [Vec<OwnedRecord>; 3] = Default::default();
         for (number, section) in sections.iter_mut().enumerate() {
             for _ in 0..be16(bytes, 6 + 2 * number)? {
                 let (record, end) = parse_record(bytes, at)?;
@@ -189,7 +189,7 @@ impl Message {
     }
 }
 
-fn parse_record(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
+fn parse_record(bytes: &[u8], at: usize) -> Option<(OwnedRecord, usize)> {
     let (owner, at) = Name::parse(bytes, at)?;
     let [rtype, class, high, low, len] = [0, 2, 4, 6, 8].map(|more| be16(bytes, at + more));
     let (rtype, start) = (rtype?, at + 10);
@@ -198,7 +198,7 @@ fn parse_record(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
     // Data that are not what the type says stay as they are.
     let data = expanded(bytes, rtype, start, end).unwrap_or_else(|| raw.to_vec());
     let ttl = u32::from(high?) << 16 | u32::from(low?);
-    Some((Record { owner, rtype, class: class?, ttl, data }, end))
+    Some((OwnedRecord { owner, rtype, class: class?, ttl, data }, end))
 }
 
 /// The data of a record with the names in it not compressed.
@@ -238,7 +238,7 @@ fn write_name(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, name: &Nam
 }
 
 /// Writes a record's data. Names in it are compressed where everybody may do that (RFC 3597 section 4).
-fn write_short_data(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, record: &Record) {
+fn write_short_data(bytes: &mut Vec<u8>, known: &mut Vec<(Vec<u8>, usize)>, record: &OwnedRecord) {
     let data = &record.data;
     let (skip, names) = match record.rtype {
         rtype::NS | rtype::CNAME | rtype::PTR | rtype::SOA | rtype::MX => names_in(record.rtype),
@@ -278,7 +278,7 @@ impl fmt::Display for Message {
     }
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for OwnedRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { owner, rtype, class, ttl, data } = self;
         write!(f, "{owner} {ttl} ")?;
@@ -308,7 +308,7 @@ impl fmt::Display for Record {
     }
 }
 
-impl fmt::Debug for Record {
+impl fmt::Debug for OwnedRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }

@@ -1,6 +1,6 @@
 //! Whether an answer is true, as far as anybody can know who trusts the root's key.
 
-use crate::message::Record;
+use crate::message::OwnedRecord;
 use crate::name::Name;
 use crate::rtype;
 use crate::truth::Fact;
@@ -19,13 +19,13 @@ pub fn check(
     (name, qtype): (&Name, u16),
     is_secure: bool,
     rcode: u16,
-    answer: &[Record],
+    answer: &[OwnedRecord],
 ) -> Result<(), String> {
     // Errors say nothing, and signatures and denials as such are not looked into.
     if rcode != 0 && rcode != 3 || UNJUDGED.contains(&qtype) {
         return Ok(());
     }
-    let answer: Vec<&Record> = answer.iter().filter(|record| is_data(record, qtype)).collect();
+    let answer: Vec<&OwnedRecord> = answer.iter().filter(|record| is_data(record, qtype)).collect();
     for record in &answer {
         each_is_true(world, record, &answer)?;
     }
@@ -57,13 +57,17 @@ pub fn check(
 }
 
 /// Whether a record is one that the client asked for, and no signature or proof.
-fn is_data(record: &Record, qtype: u16) -> bool {
+fn is_data(record: &OwnedRecord, qtype: u16) -> bool {
     let proofs = [rtype::RRSIG, rtype::NSEC, rtype::NSEC3, rtype::OPT];
     record.rtype == qtype || !proofs.contains(&record.rtype)
 }
 
 /// Whether a record of a signed zone is one of the zone's, and all others of its set are there.
-fn each_is_true(world: &World, record: &Record, answer: &[&Record]) -> Result<(), String> {
+fn each_is_true(
+    world: &World,
+    record: &OwnedRecord,
+    answer: &[&OwnedRecord],
+) -> Result<(), String> {
     let truth = world.truth(&record.owner, record.rtype);
     match truth.status {
         Status::Insecure | Status::Open => return Ok(()),

@@ -1,6 +1,6 @@
 //! The truth about a name.
 
-use crate::message::Record;
+use crate::message::OwnedRecord;
 use crate::name::Name;
 use crate::rtype;
 use crate::world::World;
@@ -10,11 +10,11 @@ use crate::zone::{Denial, Status, Zone};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
     /// These records.
-    Set(Vec<Record>),
+    Set(Vec<OwnedRecord>),
     /// An alias to another name.
-    Alias(Record, Name),
+    Alias(OwnedRecord, Name),
     /// A DNAME record above it, the alias that follows from it, and where that leads.
-    Redirect(Record, Record, Name),
+    Redirect(OwnedRecord, OwnedRecord, Name),
     /// The name, but not the type.
     NoData,
     /// Nothing.
@@ -81,13 +81,13 @@ fn redirected(zone: &Zone, name: &Name) -> Option<Fact> {
         above.find_map(|above| zone.set(&above, rtype::DNAME)).map(|set| set[0].clone())?;
     let (target, _) = Name::parse(&record.data, 0)?;
     let target = name.redirected(&record.owner, &target)?;
-    let alias = Record::new(name, rtype::CNAME, target.wire());
+    let alias = OwnedRecord::new(name, rtype::CNAME, target.wire());
     Some(Fact::Redirect(record, alias, target))
 }
 
 /// What the records of `source` say of `name`.
 fn at(zone: &Zone, source: &Name, name: &Name, qtype: u16) -> Fact {
-    let own = |record: &Record| Record { owner: name.clone(), ..record.clone() };
+    let own = |record: &OwnedRecord| OwnedRecord { owner: name.clone(), ..record.clone() };
     if let Some(set) = zone.set(source, qtype) {
         return Fact::Set(set.iter().map(own).collect());
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::content::{QUESTIONS, SMALL_QUESTIONS, fill, fill_small};
-use crate::key::Key;
+use crate::key::SigningKey;
 use crate::name::Name;
 use crate::rtype;
 use crate::zone::{Denial, Status, Zone};
@@ -68,7 +68,7 @@ impl World {
 
     fn plant_root(&mut self) {
         let root = Name::root();
-        let keys = ["ksk", "zsk"].map(|role| Key::of_zone(&root, role, 8));
+        let keys = ["ksk", "zsk"].map(|role| SigningKey::of_zone(&root, role, 8));
         let mut zone = Zone::new(root, Status::Secure, Denial::Nsec, Some(keys));
         fill_small(&mut zone, 1, "a13.");
         self.add_questions(&zone.apex, SMALL_QUESTIONS);
@@ -99,7 +99,7 @@ impl World {
         let own = ["a13.", "sec.a13.", "sec.a8."].iter().any(|fixed| Name::new(fixed) == apex);
         let algorithm = if own { 13 } else { algorithm };
         let roles = if apex == Name::new("a13.") { ["ksk", "zsk"] } else { ["csk", "csk"] };
-        let keys = roles.map(|role| Key::of_zone(&apex, role, algorithm));
+        let keys = roles.map(|role| SigningKey::of_zone(&apex, role, algorithm));
         let first = apex.labels().next().unwrap_or_default().to_vec();
         self.delegate(&apex, &keys[0], link);
         let signs = denial != Denial::None;
@@ -122,7 +122,7 @@ impl World {
         self.zones.insert(apex, zone);
     }
 
-    fn delegate(&mut self, apex: &Name, key: &Key, link: Link) {
+    fn delegate(&mut self, apex: &Name, key: &SigningKey, link: Link) {
         let above = apex.parent().unwrap_or_else(Name::root);
         let parent = self.zones.values_mut().filter(|zone| above.is_within(&zone.apex));
         let parent = parent.max_by_key(|zone| zone.apex.count());

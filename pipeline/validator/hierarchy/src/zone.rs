@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use crate::key::Key;
-use crate::message::Record;
+use crate::key::SigningKey;
+use crate::message::OwnedRecord;
 use crate::name::Name;
 use crate::{EXPIRATION, INCEPTION, rtype};
 
@@ -42,7 +42,7 @@ pub enum Status {
 }
 
 /// The records of one name, by type.
-pub type Node = BTreeMap<u16, Vec<Record>>;
+pub type Node = BTreeMap<u16, Vec<OwnedRecord>>;
 
 /// A zone.
 pub struct Zone {
@@ -53,21 +53,21 @@ pub struct Zone {
     /// How it denies.
     pub denial: Denial,
     /// The keys that sign the DNSKEY records and the others; none: it is not signed.
-    pub keys: Option<[Key; 2]>,
+    pub keys: Option<[SigningKey; 2]>,
     /// When its signatures start and end.
     pub times: [u32; 2],
     /// Its names with records of their own.
     pub nodes: BTreeMap<Name, Node>,
     /// NSEC records by owner.
-    nsec: BTreeMap<Name, Record>,
+    nsec: BTreeMap<Name, OwnedRecord>,
     /// NSEC3 records by hash.
-    nsec3: BTreeMap<Vec<u8>, Record>,
-    signatures: RefCell<BTreeMap<(Name, u16), Record>>,
+    nsec3: BTreeMap<Vec<u8>, OwnedRecord>,
+    signatures: RefCell<BTreeMap<(Name, u16), OwnedRecord>>,
 }
 
 impl Zone {
     /// A zone without records.
-    pub fn new(apex: Name, status: Status, denial: Denial, keys: Option<[Key; 2]>) -> Self {
+    pub fn new(apex: Name, status: Status, denial: Denial, keys: Option<[SigningKey; 2]>) -> Self {
         Self {
             apex,
             status,
@@ -84,7 +84,7 @@ impl Zone {
     /// Adds a record of the name that `labels` make in front of the apex.
     pub fn add(&mut self, labels: &str, rtype: u16, data: impl Into<Vec<u8>>) {
         let owner = self.apex.below(labels);
-        let record = Record::new(&owner, rtype, data);
+        let record = OwnedRecord::new(&owner, rtype, data);
         self.nodes.entry(owner).or_default().entry(rtype).or_default().push(record);
     }
 
@@ -114,7 +114,7 @@ impl Zone {
             let mut types = self.types_at(owner);
             types.extend([rtype::RRSIG, rtype::NSEC]);
             let data = [next.wire(), &bitmap(&mut types)].concat();
-            let mut record = Record::new(owner, rtype::NSEC, data);
+            let mut record = OwnedRecord::new(owner, rtype::NSEC, data);
             record.ttl = MINIMUM;
             self.nsec.insert(owner.clone(), record);
         }
@@ -144,7 +144,7 @@ impl Zone {
             let bits = if types.is_empty() { Vec::new() } else { bitmap(&mut types) };
             let data = [&*head, &[20], next, &bits].concat();
             let owner = self.apex.child(&base32(&hash));
-            let mut record = Record::new(&owner, rtype::NSEC3, data);
+            let mut record = OwnedRecord::new(&owner, rtype::NSEC3, data);
             record.ttl = MINIMUM;
             self.nsec3.insert(hash, record);
         }
@@ -172,12 +172,12 @@ impl Zone {
     }
 
     /// The records of a name and type.
-    pub fn set(&self, owner: &Name, rtype: u16) -> Option<&Vec<Record>> {
+    pub fn set(&self, owner: &Name, rtype: u16) -> Option<&Vec<OwnedRecord>> {
         self.nodes.get(owner)?.get(&rtype)
     }
 
     /// The signature of a set, which may have a wildcard's owner; none if the zone does not sign it.
-    pub fn signature(&self, set: &[Record]) -> Option<Record> {
+    pub fn signature(&self, set: &[OwnedRecord]) -> Option<OwnedRecord> {
         let [ksk, zsk] = self.keys.as_ref()?;
         let first = set.first()?;
         if first.rtype == rtype::NS && self.is_cut(&first.owner) {
@@ -192,12 +192,12 @@ impl Zone {
     }
 
     /// A set with its signature.
-    pub fn signed(&self, set: &[Record]) -> Vec<Record> {
+    pub fn signed(&self, set: &[OwnedRecord]) -> Vec<OwnedRecord> {
         set.iter().cloned().chain(self.signature(set)).collect()
     }
 
     /// The NSEC or NSEC3 record of a name that exists.
-    pub fn matching(&self, name: &Name) -> Option<&Record> {
+    pub fn matching(&self, name: &Name) -> Option<&OwnedRecord> {
         match self.denial {
             Denial::None => None,
             Denial::Nsec => self.nsec.get(name),
@@ -206,7 +206,7 @@ impl Zone {
     }
 
     /// The NSEC or NSEC3 record whose range a name lies in.
-    pub fn covering(&self, name: &Name) -> Option<&Record> {
+    pub fn covering(&self, name: &Name) -> Option<&OwnedRecord> {
         let before = match self.denial {
             Denial::None => None,
             Denial::Nsec => self.nsec.range(..name).next_back(),
@@ -219,7 +219,7 @@ impl Zone {
     }
 
     /// All NSEC or NSEC3 records.
-    pub fn denials(&self) -> impl Iterator<Item = &Record> {
+    pub fn denials(&self) -> impl Iterator<Item = &OwnedRecord> {
         self.nsec.values().chain(self.nsec3.values())
     }
 

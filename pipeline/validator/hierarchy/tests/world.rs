@@ -1,7 +1,7 @@
 //! The hierarchy itself: signatures are good, proofs are there, and all of it is the same every time.
 
-use pmdns_hierarchy::{Denial, Fact, Key, Message, Name, Status, World};
-use pmdns_hierarchy::{Record, rtype};
+use pmdns_hierarchy::{Denial, Fact, Message, Name, SigningKey, Status, World};
+use pmdns_hierarchy::{OwnedRecord, rtype};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519,
     RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY as RSA_SHA1,
@@ -76,13 +76,13 @@ fn every_secure_answer_is_signed_and_every_denial_proven() {
         if reply.status() != Status::Secure {
             continue;
         }
-        let records: Vec<&Record> = reply.message.records().collect();
+        let records: Vec<&OwnedRecord> = reply.message.records().collect();
         for record in &records {
             let is_made = reply
                 .steps
                 .iter()
                 .any(|step| matches!(&step.fact, Fact::Redirect(_, alias, _) if alias == *record));
-            let has = |other: &&&Record| {
+            let has = |other: &&&OwnedRecord| {
                 other.covered() == Some(record.rtype) && other.owner == record.owner
             };
             let free = matches!(record.rtype, rtype::RRSIG | rtype::OPT);
@@ -110,8 +110,9 @@ fn names_are_ordered_and_hashed_as_the_rfcs_say() {
 
 #[test]
 fn the_same_name_has_the_same_key() {
-    let [one, other] = ["one.", "other."].map(|name| Key::of_zone(&Name::new(name), "csk", 15));
-    assert_eq!(Key::of_zone(&Name::new("one."), "csk", 15).dnskey, one.dnskey);
+    let [one, other] =
+        ["one.", "other."].map(|name| SigningKey::of_zone(&Name::new(name), "csk", 15));
+    assert_eq!(SigningKey::of_zone(&Name::new("one."), "csk", 15).dnskey, one.dnskey);
     assert_ne!(one.dnskey, other.dnskey);
     let world = World::new();
     let opt_out =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pmdns_hierarchy::message::{flag, type_name};
 use pmdns_hierarchy::{Fact, Message, Name, Status, World, oracle, rtype};
-use pmdns_validator::Verdict;
+use pmdns_validator::SecurityStatus;
 
 use crate::changes::CHANGES;
 use crate::drive::{judge, validator};
@@ -67,7 +67,8 @@ fn unbound_lets_no_mutant_pass_either() {
         let answered = unbound.ask(question.0, question.1);
         let judged = judge(&mut shared, &world, question, &mutant.reply, &[]);
         let verdict = judged.judgement.verdict;
-        let is_refused = matches!(verdict, Verdict::Bogus(_) | Verdict::OverBudget(_));
+        let is_refused =
+            matches!(verdict, SecurityStatus::Bogus(_) | SecurityStatus::OverBudget(_));
         let is_bogus = status(&answered) == Status::Bogus;
         match (is_refused, is_bogus) {
             (true, true) => both += 1,
@@ -101,15 +102,15 @@ fn unbound_lets_no_mutant_pass_either() {
 }
 
 /// The extended error of a verdict that refuses.
-fn why(verdict: Verdict) -> String {
+fn why(verdict: SecurityStatus) -> String {
     match verdict {
-        Verdict::Bogus(why) => format!("bogus, extended error {why}"),
+        SecurityStatus::Bogus(why) => format!("bogus, extended error {why}"),
         other => format!("{other:?}"),
     }
 }
 
 /// A verdict, and what is known of the first name on the way along true aliases that is not signed.
-fn standing(world: &World, (name, qtype): (&Name, u16), verdict: Verdict) -> String {
+fn standing(world: &World, (name, qtype): (&Name, u16), verdict: SecurityStatus) -> String {
     let mut here = name.clone();
     for _ in 0..16 {
         let truth = world.truth(&here, qtype);

@@ -1,7 +1,7 @@
 //! The changes that mutants are made by, each with its name.
 
 use pmdns_hierarchy::message::{SIGNER_AT, flag};
-use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, NOW, Name, Record, rtype};
+use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, NOW, Name, OwnedRecord, rtype};
 
 use crate::forgeries::{
     add_alias, change_bitmap, change_nsec_range, change_nsec3, change_nsec3_range, cut_chain,
@@ -59,10 +59,10 @@ pub(crate) const CHANGES: &[(&str, Change)] = &[
     ("change the order", reverse),
 ];
 
-pub(crate) const IS_DATA: fn(&Record) -> bool =
+pub(crate) const IS_DATA: fn(&OwnedRecord) -> bool =
     |record| ![rtype::RRSIG, rtype::OPT, rtype::NSEC, rtype::NSEC3].contains(&record.rtype);
-pub(crate) const IS_SIGNATURE: fn(&Record) -> bool = |record| record.rtype == rtype::RRSIG;
-const IS_PLAIN: fn(&Record) -> bool = |record| record.rtype != rtype::OPT;
+pub(crate) const IS_SIGNATURE: fn(&OwnedRecord) -> bool = |record| record.rtype == rtype::RRSIG;
+const IS_PLAIN: fn(&OwnedRecord) -> bool = |record| record.rtype != rtype::OPT;
 
 fn drop_record(bench: &mut Bench<'_, '_>) -> Option<()> {
     let (section, number) = bench.place(IS_PLAIN)?;
@@ -72,7 +72,7 @@ fn drop_record(bench: &mut Bench<'_, '_>) -> Option<()> {
 
 fn drop_set(bench: &mut Bench<'_, '_>) -> Option<()> {
     let record = bench.record(IS_PLAIN)?.clone();
-    let of = |record: &Record| record.covered().unwrap_or(record.rtype);
+    let of = |record: &OwnedRecord| record.covered().unwrap_or(record.rtype);
     for section in &mut bench.message.sections {
         section.retain(|other| other.owner != record.owner || of(other) != of(&record));
     }
@@ -215,7 +215,7 @@ fn deny_replayed(bench: &mut Bench<'_, '_>) -> Option<()> {
 }
 
 /// Replaces the end of the answer, and all of it most of the time.
-fn deny_with(bench: &mut Bench<'_, '_>, authority: Vec<Record>) {
+fn deny_with(bench: &mut Bench<'_, '_>, authority: Vec<OwnedRecord>) {
     if bench.rng.one_in(4) {
         let left = bench.rng.below(bench.message.sections[0].len() + 1);
         bench.message.sections[0].truncate(left);
@@ -312,7 +312,7 @@ fn change_signer(bench: &mut Bench<'_, '_>) -> Option<()> {
     set_signer(bench.record(IS_SIGNATURE)?, &name)
 }
 
-fn set_signer(record: &mut Record, name: &Name) -> Option<()> {
+fn set_signer(record: &mut OwnedRecord, name: &Name) -> Option<()> {
     let (_, end) = Name::parse(&record.data, SIGNER_AT)?;
     let (head, signature) = (&record.data[..SIGNER_AT], &record.data[end..]);
     record.data = [head, name.lower().wire(), signature].concat();

@@ -1,8 +1,8 @@
 //! Has a validator judge a reply, with a hierarchy to fetch keys from.
 
-use pmdns_hierarchy::{Message, NOW, Name, Record, World};
+use pmdns_hierarchy::{Message, NOW, Name, OwnedRecord, World};
 use pmdns_validator::{
-    Cost, Judgement, Limits, Progress, Question, TrustAnchor, Validator, Verdict,
+    Cost, Judgement, Progress, Question, SecurityStatus, TrustAnchor, Validator, ValidatorLimits,
 };
 
 /// Steps of one job, at most: more is a job that does not end.
@@ -15,7 +15,7 @@ pub(crate) type Forged = ((Name, u16), Option<Vec<u8>>);
 pub(crate) fn validator(world: &World) -> Validator {
     let (owner, rtype, data) = world.anchor();
     let anchor = TrustAnchor::new(&owner, rtype, &data).unwrap();
-    Validator::new(&[anchor], &[], Limits::default())
+    Validator::new(&[anchor], &[], ValidatorLimits::default())
 }
 
 /// A verdict, and what it cost.
@@ -54,8 +54,8 @@ pub(crate) fn judge(
 }
 
 /// What a client gets to see: the rcode, and the answer's records that are passed on.
-pub(crate) fn seen(reply: &[u8], judgement: &Judgement) -> Option<(u16, Vec<Record>)> {
-    if matches!(judgement.verdict, Verdict::Bogus(_) | Verdict::OverBudget(_)) {
+pub(crate) fn seen(reply: &[u8], judgement: &Judgement) -> Option<(u16, Vec<OwnedRecord>)> {
+    if matches!(judgement.verdict, SecurityStatus::Bogus(_) | SecurityStatus::OverBudget(_)) {
         return None;
     }
     let message = Message::parse(reply)?;

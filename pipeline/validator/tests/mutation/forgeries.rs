@@ -1,6 +1,6 @@
 //! Changes that forge: with keys of zones that have no say, with wildcards, denials and aliases.
 
-use pmdns_hierarchy::{EXPIRATION, Fact, INCEPTION, Key, Name, Record, rtype};
+use pmdns_hierarchy::{EXPIRATION, Fact, INCEPTION, Name, OwnedRecord, SigningKey, rtype};
 
 use crate::changes::{IS_DATA, IS_SIGNATURE, replay_message};
 use crate::mutate::Bench;
@@ -15,7 +15,7 @@ impl Bench<'_, '_> {
     }
 
     /// A key of such a zone. Keys that make signatures fast are more likely.
-    fn other_key(&mut self, name: &Name) -> Option<(Name, Key)> {
+    fn other_key(&mut self, name: &Name) -> Option<(Name, SigningKey)> {
         let mut apex = self.other_zone(name);
         for _ in 0..2 {
             let key = &self.mutator.world.zone(&apex).keys.as_ref()?[1];
@@ -30,11 +30,12 @@ impl Bench<'_, '_> {
     }
 
     /// The set that a signature at that place is of.
-    fn signed_set(&self, (section, number): (usize, usize)) -> Option<Vec<Record>> {
+    fn signed_set(&self, (section, number): (usize, usize)) -> Option<Vec<OwnedRecord>> {
         let records = &self.message.sections[section];
         let signature = records.get(number)?;
         let covered = signature.covered()?;
-        let is_of = |record: &&Record| record.owner == signature.owner && record.rtype == covered;
+        let is_of =
+            |record: &&OwnedRecord| record.owner == signature.owner && record.rtype == covered;
         Some(records.iter().filter(is_of).cloned().collect())
     }
 }
@@ -87,7 +88,7 @@ pub(crate) fn forge_data(bench: &mut Bench<'_, '_>) -> Option<()> {
     let mut own = answer.iter_mut().filter(|record| record.owner == name && IS_DATA(record));
     match own.next() {
         Some(record) => *record.data.last_mut()? ^= 0x55,
-        None => answer.push(Record::new(&name, qtype, [192, 0, 2, 66])),
+        None => answer.push(OwnedRecord::new(&name, qtype, [192, 0, 2, 66])),
     }
     bench.message.set_rcode(0);
     Some(())
@@ -121,7 +122,7 @@ pub(crate) fn forge_useless(bench: &mut Bench<'_, '_>) -> Option<()> {
     data.extend([bench.rng.number() as u8, 1]);
     data.extend(apex.lower().wire());
     data.extend([7; 64]);
-    bench.message.sections[0].push(Record::new(&name, rtype::RRSIG, data));
+    bench.message.sections[0].push(OwnedRecord::new(&name, rtype::RRSIG, data));
     Some(())
 }
 
@@ -135,7 +136,7 @@ pub(crate) fn expand_wildcard(bench: &mut Bench<'_, '_>) -> Option<()> {
     let set = bench.rng.pick(&sets)?;
     let name = if bench.rng.one_in(4) { bench.name() } else { bench.message.question.0.clone() };
     let signed = zone.signed(set).into_iter();
-    let own = |record: Record| Record { owner: name.clone(), ..record };
+    let own = |record: OwnedRecord| OwnedRecord { owner: name.clone(), ..record };
     bench.message.sections[0] = signed.map(own).collect();
     bench.message.set_rcode(0);
     if bench.rng.one_in(2) {
@@ -163,7 +164,7 @@ pub(crate) fn change_nsec_range(bench: &mut Bench<'_, '_>) -> Option<()> {
 pub(crate) fn change_bitmap(bench: &mut Bench<'_, '_>) -> Option<()> {
     let bit = 1 << bench.rng.below(8);
     let back = bench.rng.below(6);
-    let is_denial = |record: &Record| [rtype::NSEC, rtype::NSEC3].contains(&record.rtype);
+    let is_denial = |record: &OwnedRecord| [rtype::NSEC, rtype::NSEC3].contains(&record.rtype);
     let data = &mut bench.record(is_denial)?.data;
     let at = data.len().checked_sub(back + 1)?;
     data[at] ^= bit;
@@ -201,7 +202,7 @@ pub(crate) fn change_nsec3_range(bench: &mut Bench<'_, '_>) -> Option<()> {
 
 pub(crate) fn forge_alias(bench: &mut Bench<'_, '_>) -> Option<()> {
     let name = bench.name();
-    let is_alias = |record: &Record| [rtype::CNAME, rtype::DNAME].contains(&record.rtype);
+    let is_alias = |record: &OwnedRecord| [rtype::CNAME, rtype::DNAME].contains(&record.rtype);
     bench.record(is_alias)?.data = name.wire().to_vec();
     Some(())
 }
@@ -214,7 +215,7 @@ pub(crate) fn add_alias(bench: &mut Bench<'_, '_>) -> Option<()> {
         other = bench.mutator.world.reply(&Name::new("www.insec.a13."), qtype).message;
     }
     let target = other.question.0.clone();
-    let alias = Record::new(&name, rtype::CNAME, target.wire());
+    let alias = OwnedRecord::new(&name, rtype::CNAME, target.wire());
     replay_message(bench.message, other);
     bench.message.sections[0].insert(0, alias);
     Some(())

@@ -1,7 +1,7 @@
 //! What mutants have shown.
 
-use pmdns_hierarchy::{Message, Name, Record, World, rtype};
-use pmdns_validator::{Judgement, Verdict};
+use pmdns_hierarchy::{Message, Name, OwnedRecord, World, rtype};
+use pmdns_validator::{Judgement, SecurityStatus};
 
 use crate::drive::{judge, validator};
 
@@ -16,10 +16,10 @@ fn difference_an_insecure_answer_says_nothing_of_other_names() {
     let mut message = world.reply(&Name::new("www.open."), rtype::A).message;
     assert_eq!(judged(&world, &message).keep, []);
     let at = message.sections[0].len();
-    let forged = Record::new(&Name::new("www.a13."), rtype::A, [192, 0, 2, 66]);
+    let forged = OwnedRecord::new(&Name::new("www.a13."), rtype::A, [192, 0, 2, 66]);
     message.sections[0].push(forged);
     let judgement = judged(&world, &message);
-    assert_eq!((judgement.verdict, judgement.keep[at]), (Verdict::Insecure, false));
+    assert_eq!((judgement.verdict, judgement.keep[at]), (SecurityStatus::Insecure, false));
     assert!(judgement.keep[..at].iter().all(|keep| *keep));
 }
 
@@ -27,17 +27,17 @@ fn difference_an_insecure_answer_says_nothing_of_other_names() {
 fn difference_a_dname_without_its_alias_is_bogus() {
     let world = World::new();
     let mut message = world.reply(&Name::new("www.away.a13."), rtype::A).message;
-    assert_eq!(judged(&world, &message).verdict, Verdict::Secure);
+    assert_eq!(judged(&world, &message).verdict, SecurityStatus::Secure);
     message.sections[0].retain(|record| record.rtype != rtype::CNAME);
-    assert!(matches!(judged(&world, &message).verdict, Verdict::Bogus(_)));
+    assert!(matches!(judged(&world, &message).verdict, SecurityStatus::Bogus(_)));
 }
 
 #[test]
 fn difference_an_alias_in_place_of_ds_records_is_judged_above_the_cut() {
     let world = World::new();
     let mut message = world.reply(&Name::new("insec.a13."), rtype::DS).message;
-    assert_eq!(judged(&world, &message).verdict, Verdict::Secure);
-    let alias = Record::new(&Name::new("insec.a13."), rtype::CNAME, Name::new("open.").wire());
+    assert_eq!(judged(&world, &message).verdict, SecurityStatus::Secure);
+    let alias = OwnedRecord::new(&Name::new("insec.a13."), rtype::CNAME, Name::new("open.").wire());
     message.sections[0].push(alias);
-    assert!(matches!(judged(&world, &message).verdict, Verdict::Bogus(_)));
+    assert!(matches!(judged(&world, &message).verdict, SecurityStatus::Bogus(_)));
 }

@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use pmdns_hierarchy::{Message, Status, TTL, World, oracle};
-use pmdns_validator::{Cost, Limits, Validator, Verdict};
+use pmdns_validator::{Cost, SecurityStatus, Validator, ValidatorLimits};
 
 use changes::CHANGES;
 use drive::{Judged, judge, seen, validator};
@@ -93,17 +93,17 @@ fn judge_mutant(
     let judged = judge(validator, world, question, &mutant.reply, &mutant.forged);
     assert!(is_within_limits(&judged.cost), "{:?}: {mutant}", judged.cost);
     let verdict = match judged.judgement.verdict {
-        Verdict::Secure => "secure",
-        Verdict::Insecure => "insecure",
-        Verdict::Indeterminate => "indeterminate",
-        Verdict::Bogus(_) => return ("bogus", Ok(())),
-        Verdict::OverBudget(_) => return ("over budget", Ok(())),
+        SecurityStatus::Secure => "secure",
+        SecurityStatus::Insecure => "insecure",
+        SecurityStatus::Indeterminate => "indeterminate",
+        SecurityStatus::Bogus(_) => return ("bogus", Ok(())),
+        SecurityStatus::OverBudget(_) => return ("over budget", Ok(())),
     };
     (verdict, is_true(world, mutant, &judged))
 }
 
 fn is_true(world: &World, mutant: &Mutant, judged: &Judged) -> Result<(), String> {
-    let is_secure = judged.judgement.verdict == Verdict::Secure;
+    let is_secure = judged.judgement.verdict == SecurityStatus::Secure;
     let (rcode, answer) = seen(&mutant.reply, &judged.judgement).ok_or("nobody can read it")?;
     if is_secure && judged.judgement.max_ttl > TTL {
         return Err(format!("it is kept for {} seconds", judged.judgement.max_ttl));
@@ -112,7 +112,7 @@ fn is_true(world: &World, mutant: &Mutant, judged: &Judged) -> Result<(), String
 }
 
 fn is_within_limits(cost: &Cost) -> bool {
-    let limits = Limits::default();
+    let limits = ValidatorLimits::default();
     cost.checks <= limits.checks
         && cost.failed_checks <= limits.failed_checks
         && cost.hash_blocks <= limits.hash_blocks
@@ -127,10 +127,10 @@ fn nothing_is_remembered_wrongly(world: &World, validator: &mut Validator) {
         let judged = judge(validator, world, (name, *qtype), &bytes, &[]);
         let verdict = judged.judgement.verdict;
         let is_right = match reply.status() {
-            Status::Secure => verdict == Verdict::Secure,
-            Status::Insecure => verdict == Verdict::Insecure,
-            Status::Open => matches!(verdict, Verdict::Secure | Verdict::Insecure),
-            Status::Bogus => matches!(verdict, Verdict::Bogus(_)),
+            Status::Secure => verdict == SecurityStatus::Secure,
+            Status::Insecure => verdict == SecurityStatus::Insecure,
+            Status::Open => matches!(verdict, SecurityStatus::Secure | SecurityStatus::Insecure),
+            Status::Bogus => matches!(verdict, SecurityStatus::Bogus(_)),
         };
         assert!(is_right, "{verdict:?}, but {:?}: {}", reply.status(), reply.message);
     }

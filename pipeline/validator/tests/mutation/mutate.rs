@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pmdns_hierarchy::message::type_name;
-use pmdns_hierarchy::{Fact, Message, Name, Record, Rng, World, rtype};
+use pmdns_hierarchy::{Fact, Message, Name, OwnedRecord, Rng, World, rtype};
 
 use crate::drive::Forged;
 
@@ -206,7 +206,7 @@ impl Bench<'_, '_> {
     }
 
     /// The place of a record, as section and number, that `fits`.
-    pub(crate) fn place(&mut self, fits: impl Fn(&Record) -> bool) -> Option<(usize, usize)> {
+    pub(crate) fn place(&mut self, fits: impl Fn(&OwnedRecord) -> bool) -> Option<(usize, usize)> {
         let mut places = Vec::new();
         for (section, records) in self.message.sections.iter().enumerate() {
             let fitting = records.iter().enumerate().filter(|(_, record)| fits(record));
@@ -216,17 +216,20 @@ impl Bench<'_, '_> {
     }
 
     /// A record that `fits`, to be changed.
-    pub(crate) fn record(&mut self, fits: impl Fn(&Record) -> bool) -> Option<&mut Record> {
+    pub(crate) fn record(
+        &mut self,
+        fits: impl Fn(&OwnedRecord) -> bool,
+    ) -> Option<&mut OwnedRecord> {
         let (section, number) = self.place(fits)?;
         self.message.sections[section].get_mut(number)
     }
 
     /// A set of records of one owner and type with what signs it, of a correct answer.
-    pub(crate) fn genuine_set(&mut self) -> Vec<Record> {
+    pub(crate) fn genuine_set(&mut self) -> Vec<OwnedRecord> {
         let other = self.other();
         let sets: Vec<_> = other.records().filter(|record| record.covered().is_none()).collect();
         let Some(first) = self.rng.pick(&sets) else { return Vec::new() };
-        let belongs = |record: &&Record| {
+        let belongs = |record: &&OwnedRecord| {
             let rtype = record.covered().unwrap_or(record.rtype);
             record.owner == first.owner && rtype == first.rtype
         };
@@ -234,7 +237,7 @@ impl Bench<'_, '_> {
     }
 
     /// An NSEC or NSEC3 record of the zone in question, with what signs it.
-    pub(crate) fn genuine_denial(&mut self) -> Vec<Record> {
+    pub(crate) fn genuine_denial(&mut self) -> Vec<OwnedRecord> {
         let world = self.mutator.world;
         let apex = match self.rng.below(6) {
             0 => self.zone.parent().unwrap_or_else(Name::root),

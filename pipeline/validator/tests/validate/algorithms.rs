@@ -1,20 +1,20 @@
 //! Each algorithm that must be known, from the DS record on: keys and signatures are BIND's.
 
-use pmdns_hierarchy::{INCEPTION, Message, Name, Record, World, rtype};
-use pmdns_validator::{Limits, TrustAnchor, Validator, Verdict};
+use pmdns_hierarchy::{INCEPTION, Message, Name, OwnedRecord, World, rtype};
+use pmdns_validator::{SecurityStatus, TrustAnchor, Validator, ValidatorLimits};
 
 use crate::judged::{judge_by, validator};
 
 /// One zone of the file.
 struct Signed {
     apex: Name,
-    records: Vec<Record>,
+    records: Vec<OwnedRecord>,
 }
 
 impl Signed {
     /// Its records of a type, with their signature.
-    fn set(&self, of: u16) -> Vec<Record> {
-        let is_of = |record: &&Record| record.rtype == of || record.covered() == Some(of);
+    fn set(&self, of: u16) -> Vec<OwnedRecord> {
+        let is_of = |record: &&OwnedRecord| record.rtype == of || record.covered() == Some(of);
         self.records.iter().filter(is_of).cloned().collect()
     }
 
@@ -37,7 +37,7 @@ fn zones() -> Vec<Signed> {
         let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         let apex = Name::new(fields[0]);
         let data: Vec<u8> = pairs.map(byte).collect();
-        let mut record = Record::new(&apex, fields[1].parse().unwrap(), data);
+        let mut record = OwnedRecord::new(&apex, fields[1].parse().unwrap(), data);
         record.ttl = 300;
         match zones.last_mut().filter(|zone| zone.apex == apex) {
             Some(zone) => zone.records.push(record),
@@ -55,20 +55,20 @@ fn audit_07_every_algorithm_validates_from_the_ds_record_on() {
     for zone in &zones {
         let ds = &zone.set(rtype::DS)[0];
         let anchor = TrustAnchor::new(zone.apex.wire(), rtype::DS, &ds.data).unwrap();
-        let mut validator = Validator::new(&[anchor], &[], Limits::default());
+        let mut validator = Validator::new(&[anchor], &[], ValidatorLimits::default());
         let keys = |_: &Name, qtype| Some(zone.reply(qtype).to_bytes());
         let judged = judge_by(&mut validator, &zone.reply(rtype::TXT), keys);
-        assert_eq!(judged.verdict, Verdict::Secure, "algorithm {}", zone.algorithm());
+        assert_eq!(judged.verdict, SecurityStatus::Secure, "algorithm {}", zone.algorithm());
         assert_eq!(judged.cost.checks, 2);
         // With any bit of the data or the signature changed, it is not.
         let mut spoiled = zone.reply(rtype::TXT);
         *spoiled.sections[0][0].data.last_mut().unwrap() ^= 1;
         let judged = judge_by(&mut validator, &spoiled, keys);
-        assert_eq!(judged.verdict, Verdict::Bogus(6), "algorithm {}", zone.algorithm());
+        assert_eq!(judged.verdict, SecurityStatus::Bogus(6), "algorithm {}", zone.algorithm());
         let mut spoiled = zone.reply(rtype::TXT);
         *spoiled.sections[0][1].data.last_mut().unwrap() ^= 1;
         let judged = judge_by(&mut validator, &spoiled, keys);
-        assert_eq!(judged.verdict, Verdict::Bogus(6), "algorithm {}", zone.algorithm());
+        assert_eq!(judged.verdict, SecurityStatus::Bogus(6), "algorithm {}", zone.algorithm());
     }
 }
 
@@ -92,10 +92,15 @@ fn audit_07_a_delegation_with_any_of_them_counts_as_signed() {
             Some(reply.to_bytes())
         };
         let judged = judge_by(&mut validator(&world), &zone.reply(rtype::TXT), resolver);
-        assert_eq!(judged.verdict, Verdict::Secure, "algorithm {}: {judged:?}", zone.algorithm());
+        assert_eq!(
+            judged.verdict,
+            SecurityStatus::Secure,
+            "algorithm {}: {judged:?}",
+            zone.algorithm()
+        );
         let mut naked = zone.reply(rtype::TXT);
         naked.sections[0].truncate(1);
         let judged = judge_by(&mut validator(&world), &naked, resolver);
-        assert_eq!(judged.verdict, Verdict::Bogus(10), "algorithm {}", zone.algorithm());
+        assert_eq!(judged.verdict, SecurityStatus::Bogus(10), "algorithm {}", zone.algorithm());
     }
 }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, NOW, Name, Record, Status, World, rtype};
+use pmdns_hierarchy::{
+    EXPIRATION, INCEPTION, Message, NOW, Name, OwnedRecord, Status, World, rtype,
+};
 use pmdns_validator::slots::Slots;
-use pmdns_validator::{Cost, Limits, Progress, Question, Validator, Verdict, ede};
+use pmdns_validator::{Cost, Progress, Question, SecurityStatus, Validator, ValidatorLimits, ede};
 
 use crate::judged::{A, validator};
 
@@ -17,7 +19,7 @@ fn judge_in(
     (validator, world): (&mut Validator, &World),
     (clients, now): (u32, Duration),
     reply: &Message,
-) -> Option<Verdict> {
+) -> Option<SecurityStatus> {
     let place = slots.take(clients, reply.question.0.wire(), now)?;
     let (verdict, cost) = judge_within(place.limits(), (validator, world), reply);
     slots.give_back(place, cost, now);
@@ -26,10 +28,10 @@ fn judge_in(
 
 /// The verdict on a reply within limits, and what it has cost.
 fn judge_within(
-    limits: Limits,
+    limits: ValidatorLimits,
     (validator, world): (&mut Validator, &World),
     reply: &Message,
-) -> (Verdict, Cost) {
+) -> (SecurityStatus, Cost) {
     let (name, qtype, _) = &reply.question;
     let question = Question { name: name.wire(), qtype: *qtype, qclass: 1 };
     let mut job = validator.start_within(limits, question, &reply.to_bytes());
@@ -54,8 +56,8 @@ fn dear(world: &World, number: u32) -> Message {
     let mut reply = Message::reply(&owner(0), A);
     for step in 0..=8 {
         let set = match step {
-            8 => [Record::new(&owner(step), A, [192, 0, 2, 1])],
-            _ => [Record::new(&owner(step), rtype::CNAME, owner(step + 1).wire())],
+            8 => [OwnedRecord::new(&owner(step), A, [192, 0, 2, 1])],
+            _ => [OwnedRecord::new(&owner(step), rtype::CNAME, owner(step + 1).wire())],
         };
         let signature = key.sign_set(&zone.apex, &set, [INCEPTION, EXPIRATION]);
         reply.sections[0].extend([set[0].clone(), signature]);
@@ -75,20 +77,20 @@ fn audit_03_a_zone_that_burns_its_budget_is_refused_and_others_validate() {
     let replies: Vec<_> = (0..8).map(|number| dear(&world, number)).collect();
     let verdicts: Vec<_> =
         (0..200).map(|number| ask(number, &replies[number as usize % 8]).unwrap()).collect();
-    let good = verdicts.iter().take_while(|verdict| **verdict == Verdict::Secure).count();
+    let good = verdicts.iter().take_while(|verdict| **verdict == SecurityStatus::Secure).count();
     assert!((20..150).contains(&good), "{good} before it is used up");
-    let alike = |verdict: &Verdict| [Verdict::Secure, OVER].contains(verdict);
+    let alike = |verdict: &SecurityStatus| [SecurityStatus::Secure, OVER].contains(verdict);
     assert!(verdicts.iter().all(alike), "{verdicts:?}");
     // Another zone and another network, and one network and that zone's neighbour.
     for owner in ["www.sec.a13.", "www.a8.", "www.a16."] {
         let reply = world.reply(&Name::new(owner), A).message;
         for clients in [5, 5000] {
-            assert_eq!(ask(clients, &reply), Some(Verdict::Secure), "{owner} {clients}");
+            assert_eq!(ask(clients, &reply), Some(SecurityStatus::Secure), "{owner} {clients}");
         }
     }
 }
 
-const OVER: Verdict = Verdict::OverBudget(ede::INDETERMINATE);
+const OVER: SecurityStatus = SecurityStatus::OverBudget(ede::INDETERMINATE);
 
 #[test]
 fn audit_03_what_is_signed_as_usual_validates_within_tight_limits_too() {
@@ -96,7 +98,7 @@ fn audit_03_what_is_signed_as_usual_validates_within_tight_limits_too() {
     let mut validator = validator(&world);
     for (name, qtype) in world.questions() {
         let reply = world.reply(name, *qtype);
-        let limits = Limits::default().frugal();
+        let limits = ValidatorLimits::default().frugal();
         let mut verdicts = Vec::new();
         // What a question that is refused finds out about zones is there for the next one.
         while verdicts.len() < 4 && verdicts.last().is_none_or(|last| *last == OVER) {
@@ -105,7 +107,11 @@ fn audit_03_what_is_signed_as_usual_validates_within_tight_limits_too() {
             verdicts.push(verdict);
         }
         if reply.status() == Status::Secure {
-            assert_eq!(verdicts.last(), Some(&Verdict::Secure), "{name} {qtype}: {verdicts:?}");
+            assert_eq!(
+                verdicts.last(),
+                Some(&SecurityStatus::Secure),
+                "{name} {qtype}: {verdicts:?}"
+            );
         }
     }
 }

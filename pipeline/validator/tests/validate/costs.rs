@@ -1,7 +1,9 @@
 //! What hostile replies cost, counted.
 
-use pmdns_hierarchy::{EXPIRATION, INCEPTION, Key, Message, Name, Record, World, rtype};
-use pmdns_validator::{Limits, Verdict, ede};
+use pmdns_hierarchy::{
+    EXPIRATION, INCEPTION, Message, Name, OwnedRecord, SigningKey, World, rtype,
+};
+use pmdns_validator::{SecurityStatus, ValidatorLimits, ede};
 
 use crate::judged::{A, judge, judge_by, judge_bytes, unsigned, validator};
 
@@ -40,12 +42,12 @@ fn audit_02_a_signer_that_expands_does_no_harm() {
     let owner = name("www.signed.");
     let honest = |name: &Name, qtype| Some(world.reply(name, qtype).message.to_bytes());
     let judged = judge_bytes(&mut validator, &owner, A, &audit_02(), honest);
-    assert!(matches!(judged.verdict, Verdict::Bogus(_)), "{judged:?}");
+    assert!(matches!(judged.verdict, SecurityStatus::Bogus(_)), "{judged:?}");
     // Where keys are asked for, too.
     let reply = world.reply(&name("www.sec.a13."), A).message;
     let hostile = |_: &Name, _| Some(audit_02());
     let judged = judge_by(&mut validator, &reply, hostile);
-    assert!(matches!(judged.verdict, Verdict::Bogus(_)), "{judged:?}");
+    assert!(matches!(judged.verdict, SecurityStatus::Bogus(_)), "{judged:?}");
 }
 
 #[test]
@@ -56,7 +58,7 @@ fn audit_03_a_name_of_many_labels_costs_a_bounded_number_of_questions() {
     let owner = zone.apex.below(&labels);
     let reply = unsigned(&owner, A, &[192, 0, 2, 66]);
     let judged = judge(&world, &reply);
-    assert!(matches!(judged.verdict, Verdict::Bogus(_)), "{judged:?}");
+    assert!(matches!(judged.verdict, SecurityStatus::Bogus(_)), "{judged:?}");
     assert!(judged.fetched.len() <= 5, "the first label that is denied ends it: {judged:?}");
     // An empty name after the other: each has to be asked for, but not by one question.
     let key = &zone.keys.as_ref().unwrap()[1];
@@ -65,7 +67,7 @@ fn audit_03_a_name_of_many_labels_costs_a_bounded_number_of_questions() {
             return Some(world.reply(asked, qtype).message.to_bytes());
         }
         let bits = [0, 6, 0x40, 0, 0, 0, 0, 3];
-        let proof = Record::new(asked, rtype::NSEC, [asked.child("a").wire(), &bits].concat());
+        let proof = OwnedRecord::new(asked, rtype::NSEC, [asked.child("a").wire(), &bits].concat());
         let times = [INCEPTION, EXPIRATION];
         let signature = key.sign_set(&zone.apex, std::slice::from_ref(&proof), times);
         let mut reply = Message::reply(asked, qtype);
@@ -73,8 +75,8 @@ fn audit_03_a_name_of_many_labels_costs_a_bounded_number_of_questions() {
         Some(reply.to_bytes())
     };
     let judged = judge_by(&mut validator(&world), &reply, endless);
-    assert_eq!(judged.verdict, Verdict::OverBudget(ede::INDETERMINATE));
-    assert_eq!(judged.cost.fetches, Limits::default().fetches);
+    assert_eq!(judged.verdict, SecurityStatus::OverBudget(ede::INDETERMINATE));
+    assert_eq!(judged.cost.fetches, ValidatorLimits::default().fetches);
 }
 
 #[test]
@@ -84,7 +86,7 @@ fn one_proof_of_an_empty_name_is_for_all_down_to_the_next() {
     let mut reply = world.reply(&name("deep.a.ent.a13."), A).message;
     reply.sections[0].truncate(1);
     let judged = judge(&world, &reply);
-    assert_eq!(judged.verdict, Verdict::Bogus(ede::RRSIGS_MISSING));
+    assert_eq!(judged.verdict, SecurityStatus::Bogus(ede::RRSIGS_MISSING));
     let asked: Vec<_> = judged.fetched.iter().filter(|(name, _)| name.count() > 1).collect();
     assert_eq!(asked, [&(name("ent.a13."), rtype::DS), &(name("deep.a.ent.a13."), rtype::DS)]);
 }
@@ -95,10 +97,10 @@ fn audit_06_thousands_of_records_are_not_even_read() {
     for (owner, count) in [("www.sec.a13.", 4000_u16), ("www.open.", 4000), ("www.sec.a13.", 2049)]
     {
         let mut reply = Message::reply(&name(owner), A);
-        let one = |n: u16| Record::new(&name(owner), A, [10, 0, (n >> 8) as u8, n as u8]);
+        let one = |n: u16| OwnedRecord::new(&name(owner), A, [10, 0, (n >> 8) as u8, n as u8]);
         reply.sections[0] = (0..count).map(one).collect();
         let judged = judge(&world, &reply);
-        assert_eq!(judged.verdict, Verdict::OverBudget(ede::INDETERMINATE));
+        assert_eq!(judged.verdict, SecurityStatus::OverBudget(ede::INDETERMINATE));
         assert_eq!((judged.cost.records, judged.cost.checks, judged.fetched.len()), (0, 0, 0));
     }
 }
@@ -111,22 +113,22 @@ fn audit_06_many_signatures_over_many_sets_cost_no_more_than_one_set_has() {
     let mut reply = world.reply(&name("www.sec.a13."), A).message;
     let long = name(&format!("{}sec.a13.", "x.".repeat(110)));
     for n in 0..250_u16 {
-        let set = [Record::new(&long, 1000 + n, [1; 200])];
+        let set = [OwnedRecord::new(&long, 1000 + n, [1; 200])];
         let mut signature = key.sign_set(&zone.apex, &set, [INCEPTION, EXPIRATION]);
         *signature.data.last_mut().unwrap() ^= 1;
         reply.sections[1].extend([set[0].clone(), signature]);
     }
     let judged = judge(&world, &reply);
-    assert_eq!(judged.verdict, Verdict::Secure, "what is beside the answer is left out");
+    assert_eq!(judged.verdict, SecurityStatus::Secure, "what is beside the answer is left out");
     assert!(judged.cost.failed_checks <= 8, "{:?}", judged.cost);
     assert_eq!(judged.judgement.keep.iter().filter(|keep| **keep).count(), 4);
 }
 
 /// A DNSKEY set with `count` keys of the same tag, signed by the zone's own key, and a signature that names the tag.
-pub(crate) fn colliding(world: &World, count: u16) -> (Record, Vec<Record>) {
+pub(crate) fn colliding(world: &World, count: u16) -> (OwnedRecord, Vec<OwnedRecord>) {
     let zone = world.zone(&name("sec.a13."));
     let own = &zone.keys.as_ref().unwrap()[0];
-    let mut keys = vec![Record::new(&zone.apex, rtype::DNSKEY, &*own.dnskey)];
+    let mut keys = vec![OwnedRecord::new(&zone.apex, rtype::DNSKEY, &*own.dnskey)];
     for n in 1..=count {
         let mut data = own.dnskey.clone();
         // The tag is a sum: what is added to one word is taken from another.
@@ -136,7 +138,7 @@ pub(crate) fn colliding(world: &World, count: u16) -> (Record, Vec<Record>) {
         let more = (u16::MAX - one).min(other).min(1 + n / 14);
         data[at..at + 2].copy_from_slice(&(one + more).to_be_bytes());
         data[at + 2..at + 4].copy_from_slice(&(other - more).to_be_bytes());
-        keys.push(Record::new(&zone.apex, rtype::DNSKEY, data));
+        keys.push(OwnedRecord::new(&zone.apex, rtype::DNSKEY, data));
     }
     let signature = own.sign_set(&zone.apex, &keys, [INCEPTION, EXPIRATION]);
     (signature, keys)
@@ -165,10 +167,10 @@ fn cve_2023_50387_keys_with_one_tag_and_many_signatures_cost_a_bounded_number_of
         }
         let judged = judge_by(&mut validator(&world), &reply, hostile);
         assert!(
-            matches!(judged.verdict, Verdict::OverBudget(_) | Verdict::Bogus(_)),
+            matches!(judged.verdict, SecurityStatus::OverBudget(_) | SecurityStatus::Bogus(_)),
             "{count} {signatures}: {judged:?}"
         );
-        let limits = Limits::default();
+        let limits = ValidatorLimits::default();
         assert!(judged.cost.failed_checks <= limits.failed_checks, "{:?}", judged.cost);
         assert!(judged.widest_step <= limits.checks_per_set, "{judged:?}");
     }
@@ -186,7 +188,7 @@ pub(crate) fn costly(world: &World, iterations: u16, salt: &[u8], owner: &Name) 
         let own = zone.apex.child(&pmdns_hierarchy::zone::base32(&hash));
         let next: Vec<u8> = hash.iter().map(|byte| byte.wrapping_add(1)).collect();
         let data = [&*head, &[20], &next, &[0, 1, 0x40]].concat();
-        let record = Record::new(&own, rtype::NSEC3, data);
+        let record = OwnedRecord::new(&own, rtype::NSEC3, data);
         let signature =
             key.sign_set(&zone.apex, std::slice::from_ref(&record), [INCEPTION, EXPIRATION]);
         reply.sections[1].extend([record, signature]);
@@ -201,10 +203,14 @@ fn cve_2023_50868_hashes_of_many_labels_and_iterations_cost_a_bounded_number_of_
     for (iterations, salt) in [(150, &[7; 255][..]), (150, &[]), (0, &[])] {
         let judged = judge(&world, &costly(&world, iterations, salt, &owner));
         assert!(
-            matches!(judged.verdict, Verdict::OverBudget(_) | Verdict::Bogus(_)),
+            matches!(judged.verdict, SecurityStatus::OverBudget(_) | SecurityStatus::Bogus(_)),
             "{iterations}: {judged:?}"
         );
-        assert!(judged.cost.hash_blocks <= Limits::default().hash_blocks, "{:?}", judged.cost);
+        assert!(
+            judged.cost.hash_blocks <= ValidatorLimits::default().hash_blocks,
+            "{:?}",
+            judged.cost
+        );
     }
 }
 
@@ -214,7 +220,7 @@ fn cve_2026_1519_more_iterations_than_150_are_not_computed() {
     let owner = name("x.y.z.a8.");
     for iterations in [151, 2500, u16::MAX] {
         let judged = judge(&world, &costly(&world, iterations, &[7; 255], &owner));
-        assert_eq!(judged.verdict, Verdict::Insecure, "RFC 9276 section 3.2");
+        assert_eq!(judged.verdict, SecurityStatus::Insecure, "RFC 9276 section 3.2");
         assert_eq!(judged.cost.hash_blocks, 0);
     }
     // In a proof that a delegation is not signed, as well.
@@ -227,7 +233,7 @@ fn cve_2026_1519_more_iterations_than_150_are_not_computed() {
         })
     };
     let judged = judge_by(&mut validator(&world), &reply, hostile);
-    assert_eq!((judged.verdict, judged.cost.hash_blocks), (Verdict::Insecure, 0));
+    assert_eq!((judged.verdict, judged.cost.hash_blocks), (SecurityStatus::Insecure, 0));
 }
 
 #[test]
@@ -248,7 +254,7 @@ fn cve_2026_11605_padding_of_a_denial_costs_no_more_than_its_budget() {
         many.sections[1].extend([record, signature]);
     }
     let judged = judge(&world, &many);
-    assert!(matches!(judged.verdict, Verdict::OverBudget(_)), "{judged:?}");
+    assert!(matches!(judged.verdict, SecurityStatus::OverBudget(_)), "{judged:?}");
     assert!(judged.cost.checks <= 4, "it ends before any of them: {:?}", judged.cost);
     for n in 0..200_u8 {
         let mut junk =
@@ -257,7 +263,7 @@ fn cve_2026_11605_padding_of_a_denial_costs_no_more_than_its_budget() {
         reply.sections[1].insert(0, junk);
     }
     let judged = judge(&world, &reply);
-    assert!(matches!(judged.verdict, Verdict::OverBudget(_)), "{judged:?}");
+    assert!(matches!(judged.verdict, SecurityStatus::OverBudget(_)), "{judged:?}");
     assert!(judged.cost.failed_checks <= 8, "{:?}", judged.cost);
-    let _ = Key::tag;
+    let _ = SigningKey::tag;
 }

@@ -1,8 +1,8 @@
 //! Drives a validator to its verdict, with the hierarchy as the resolver.
 
-use pmdns_hierarchy::{Key, Message, NOW, Name, Record, World, rtype};
+use pmdns_hierarchy::{Message, NOW, Name, OwnedRecord, SigningKey, World, rtype};
 use pmdns_validator::{
-    Cost, Judgement, Limits, Progress, Question, TrustAnchor, Validator, Verdict,
+    Cost, Judgement, Progress, Question, SecurityStatus, TrustAnchor, Validator, ValidatorLimits,
 };
 
 /// Steps of one job; more mean that it does not end.
@@ -11,7 +11,7 @@ const MAX_STEPS: usize = 5000;
 /// A verdict with what it took.
 #[derive(Debug)]
 pub(crate) struct Judged {
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: SecurityStatus,
     pub(crate) judgement: Judgement,
     pub(crate) cost: Cost,
     /// What was asked for.
@@ -24,7 +24,7 @@ pub(crate) struct Judged {
 pub(crate) fn validator(world: &World) -> Validator {
     let (owner, rtype, data) = world.anchor();
     let anchor = TrustAnchor::new(&owner, rtype, &data).unwrap();
-    Validator::new(&[anchor], &[], Limits::default())
+    Validator::new(&[anchor], &[], ValidatorLimits::default())
 }
 
 /// The verdict on a reply, with the hierarchy to ask.
@@ -79,13 +79,13 @@ pub(crate) fn judge_bytes(
 /// The reply that a zone of this many labels would have, unsigned.
 pub(crate) fn unsigned(name: &Name, qtype: u16, data: &[u8]) -> Message {
     let mut message = Message::reply(name, qtype);
-    message.sections[0].push(Record::new(name, qtype, data));
+    message.sections[0].push(OwnedRecord::new(name, qtype, data));
     message
 }
 
 /// A signature over `set` by a key that nobody trusts, which says it is of `signer`.
-pub(crate) fn forged(signer: &Name, set: &[Record]) -> Record {
-    let key = Key::of_zone(&Name::new("forger.invalid."), "csk", 15);
+pub(crate) fn forged(signer: &Name, set: &[OwnedRecord]) -> OwnedRecord {
+    let key = SigningKey::of_zone(&Name::new("forger.invalid."), "csk", 15);
     key.sign_set(signer, set, [pmdns_hierarchy::INCEPTION, pmdns_hierarchy::EXPIRATION])
 }
 

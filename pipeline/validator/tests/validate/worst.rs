@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, NOW, Name, Record, World, rtype};
-use pmdns_validator::{Judgement, Limits, Progress, Question, Validator, pass_on};
+use pmdns_hierarchy::{EXPIRATION, INCEPTION, Message, NOW, Name, OwnedRecord, World, rtype};
+use pmdns_validator::{Judgement, Progress, Question, Validator, ValidatorLimits, pass_on};
 
 use crate::costs::{colliding, costly};
 use crate::judged::{A, validator};
@@ -13,7 +13,7 @@ use crate::judged::{A, validator};
 const RUNS: usize = 11;
 
 /// A reply to a name of `zone` with these sets, signed by it, in answer or authority.
-fn signed(world: &World, zone: &str, owner: &Name, sets: &[(usize, Vec<Record>)]) -> Message {
+fn signed(world: &World, zone: &str, owner: &Name, sets: &[(usize, Vec<OwnedRecord>)]) -> Message {
     let zone = world.zone(&Name::new(zone));
     let key = &zone.keys.as_ref().unwrap()[1];
     let mut reply = Message::reply(owner, sets[0].1[0].rtype);
@@ -28,9 +28,9 @@ fn signed(world: &World, zone: &str, owner: &Name, sets: &[(usize, Vec<Record>)]
 /// A chain of so many aliases, each with a signature.
 fn aliases(world: &World, zone: &str, count: usize) -> Message {
     let name = |at: usize| Name::new(&format!("x{at}.{zone}"));
-    let alias = |at: usize| vec![Record::new(&name(at), rtype::CNAME, name(at + 1).wire())];
+    let alias = |at: usize| vec![OwnedRecord::new(&name(at), rtype::CNAME, name(at + 1).wire())];
     let mut sets: Vec<_> = (0..count).map(|at| (0, alias(at))).collect();
-    sets.push((0, vec![Record::new(&name(count), A, [192, 0, 2, 1])]));
+    sets.push((0, vec![OwnedRecord::new(&name(count), A, [192, 0, 2, 1])]));
     let mut reply = signed(world, zone, &name(0), &sets);
     reply.question.1 = A;
     reply
@@ -41,7 +41,7 @@ fn cases(world: &World) -> Vec<(&'static str, Message)> {
     let long = Name::new(&format!("{}sec.a13.", "x.".repeat(119)));
     let records = |owner: &Name, rtype, count: u16, len: usize| {
         let data = |n: u16| [&n.to_be_bytes()[..], &vec![7; len]].concat();
-        (0..count).map(|n| Record::new(owner, rtype, data(n))).collect::<Vec<_>>()
+        (0..count).map(|n| OwnedRecord::new(owner, rtype, data(n))).collect::<Vec<_>>()
     };
     let beside = |owner: &Name, count: u16| {
         let mut sets = vec![(0, records(owner, 65_280, 1, 4))];
@@ -130,7 +130,7 @@ fn measured(
             }
             Progress::Done(judgement) => {
                 let started = Instant::now();
-                let limit = Limits::default().records;
+                let limit = ValidatorLimits::default().records;
                 std::hint::black_box(pass_on(reply, &judgement.keep, true, true, limit));
                 timed(started);
                 return (total, longest, judgement);

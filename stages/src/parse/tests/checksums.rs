@@ -27,7 +27,7 @@ fn a_port_that_verified_the_checksums_is_believed() {
 }
 
 /// What a sender with checksum offload leaves in the UDP checksum: the sum of the pseudo-header.
-fn unfinished(query: &Query) -> Vec<u8> {
+fn unfinished(query: &QueryFrame) -> Vec<u8> {
     let mut bytes = query.frame_bytes();
     let l4 = if query.source.len() == 16 { 54 } else { 34 };
     let addresses = [query.source.as_slice(), &query.destination].concat();

@@ -3,13 +3,13 @@
 use super::replies::{OWNER, SOURCES, WAITS_AT, datagram, dropped, source, step, taken, upstream};
 use super::*;
 use crate::arrival::Arrival;
-use crate::reply::Reply;
+use crate::reply::ReplyPacket;
 use crate::wire::ip::pseudo_header;
 
 /// An ICMP message from a router that quotes so many bytes of our query, from its IP header on.
 pub(super) fn error_about(is_ipv6: bool, kind: u8, code: u8, quoted: usize) -> Vec<u8> {
     let to_us = datagram(is_ipv6);
-    let sent = Query {
+    let sent = QueryFrame {
         source: to_us.destination.clone(),
         destination: to_us.source,
         source_port: WAITS_AT,
@@ -28,7 +28,7 @@ fn sealed(is_ipv6: bool, mut message: Vec<u8>) -> Vec<u8> {
         true => [0xfd, 9, 3, 1, 3, 2, 3, 3, 3, 4, 3, 5, 3, 6, 3, 1].to_vec(),
         false => vec![10, 9, 1, 1],
     };
-    let case = Query { source: router, ..datagram(is_ipv6) };
+    let case = QueryFrame { source: router, ..datagram(is_ipv6) };
     let addresses = [case.source.clone(), case.destination.clone()].concat();
     put16(&mut message, 2, 0);
     let pseudo = match is_ipv6 {
@@ -67,7 +67,7 @@ fn an_error_about_a_query_reaches_its_owner() {
         for quoted in [0, 1, 2, 20, 1000] {
             let packet = taken(&error_about(is_ipv6, kind, code, headers + quoted));
             assert_eq!(packet.step, Step::REPLY);
-            let expected = Reply {
+            let expected = ReplyPacket {
                 arrival,
                 owner: OWNER,
                 upstream: upstream(is_ipv6),
@@ -75,7 +75,7 @@ fn an_error_about_a_query_reaches_its_owner() {
                 udp_port: WAITS_AT,
                 message: &sent[..quoted.min(sent.len())],
             };
-            let read = Reply::read(&packet, &SOURCES).unwrap();
+            let read = ReplyPacket::read(&packet, &SOURCES).unwrap();
             assert_eq!(read, expected);
             assert_eq!(read.id(), (quoted >= 2).then_some(0x1234));
         }

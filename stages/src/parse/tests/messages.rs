@@ -111,7 +111,7 @@ fn nearly_plain() -> impl Strategy<Value = Vec<u8>> {
     let option = proptest::option::of(Just(10u16));
     (types, edns, option, proptest::option::of((0usize..60, any::<u8>())), 0usize..3).prop_map(
         |(qtype, edns, option, change, cut)| {
-            let mut query = Query { qtype, edns, ..query("www.Example. A") };
+            let mut query = QueryFrame { qtype, edns, ..query("www.Example. A") };
             if let Some(code) = option {
                 query = query.option(code, &[1; 8]);
             }

@@ -25,13 +25,13 @@ fn both(parse: &Parse, bytes: &[u8], verified: Verified) -> Option<[(String, Lay
 fn plain_queries_are_read_on_the_plain_path() {
     let lawful = query("www.example. A");
     let is_plain =
-        |query: &Query| both(&parse(), &query.frame_bytes(), Verified::NOTHING).is_some();
+        |query: &QueryFrame| both(&parse(), &query.frame_bytes(), Verified::NOTHING).is_some();
     assert!(is_plain(&lawful));
     assert!(is_plain(&lawful.clone().edns(1232, true)));
     assert!(!is_plain(&lawful.clone().over_ipv6()));
-    assert!(!is_plain(&Query { vlans: vec![7], ..lawful.clone() }));
-    assert!(!is_plain(&Query { ipv4_options: vec![1; 4], ..lawful.clone() }));
-    assert!(!is_plain(&Query { padding: 1, ..lawful }));
+    assert!(!is_plain(&QueryFrame { vlans: vec![7], ..lawful.clone() }));
+    assert!(!is_plain(&QueryFrame { ipv4_options: vec![1; 4], ..lawful.clone() }));
+    assert!(!is_plain(&QueryFrame { padding: 1, ..lawful }));
 }
 
 proptest! {

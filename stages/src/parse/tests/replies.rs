@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use super::*;
 use crate::arrival::Arrival;
 use crate::query_sources::{Owner, QuerySources, Source, SourceIndex};
-use crate::reply::Reply;
-use crate::testing::{Record, reply};
+use crate::reply::ReplyPacket;
+use crate::testing::{ReplyRecord, reply};
 use crate::wire::ip::pseudo_header;
 
 use super::errors::error_about;
@@ -65,17 +65,17 @@ pub(super) fn step(bytes: &[u8]) -> Step {
 }
 
 /// A datagram from the upstream to the query that waits. Its content is that of a reply.
-pub(super) fn datagram(is_ipv6: bool) -> Query {
+pub(super) fn datagram(is_ipv6: bool) -> QueryFrame {
     let (source, destination) = match is_ipv6 {
         true => (UPSTREAM_V6.to_vec(), SOURCE_V6.to_vec()),
         false => (UPSTREAM_V4.to_vec(), SOURCE_V4.to_vec()),
     };
     let (source_port, destination_port) = (53, WAITS_AT);
-    Query { source, destination, source_port, destination_port, ..query("www.example. A") }
+    QueryFrame { source, destination, source_port, destination_port, ..query("www.example. A") }
 }
 
 fn message() -> Vec<u8> {
-    let records: [Record; 1] = [(0, 1, 300, vec![192, 0, 2, 7])];
+    let records: [ReplyRecord; 1] = [(0, 1, 300, vec![192, 0, 2, 7])];
     reply(&query("www.example. A"), &records)
 }
 
@@ -116,7 +116,7 @@ fn a_reply_goes_to_the_query_that_waits_for_it() {
             let frame = case.frame_around(&message());
             let packet = taken_by(&mut asking_in(&[vlan], false), &frame, Verified::NOTHING);
             assert_eq!(packet.step, Step::REPLY, "{case:?}");
-            let expected = Reply {
+            let expected = ReplyPacket {
                 arrival: Arrival::Reply(OWNER),
                 owner: OWNER,
                 upstream: upstream(is_ipv6),
@@ -124,7 +124,7 @@ fn a_reply_goes_to_the_query_that_waits_for_it() {
                 udp_port: WAITS_AT,
                 message: &message(),
             };
-            let read = Reply::read(&packet, &SOURCES);
+            let read = ReplyPacket::read(&packet, &SOURCES);
             assert_eq!(read, Some(expected), "{case:?}");
             assert_eq!(read.and_then(|reply| reply.id()), Some(0x1234));
         }
@@ -136,9 +136,9 @@ fn queries_to_the_other_addresses_of_the_port_are_queries() {
     for case in [query("a. A"), query("a. A").over_ipv6()] {
         let packet = taken(&case.frame_bytes());
         assert_eq!(packet.step, ON);
-        assert_eq!(Reply::read(&packet, &SOURCES), None);
+        assert_eq!(ReplyPacket::read(&packet, &SOURCES), None);
     }
-    let response = Query { flags: flag::QR, ..query("a. A") };
+    let response = QueryFrame { flags: flag::QR, ..query("a. A") };
     assert_eq!(step(&response.frame_bytes()), dropped(Reason::DnsResponse));
 }
 
@@ -155,7 +155,7 @@ fn where_no_query_waits_nothing_passes() {
     assert_eq!(step(), Step::REPLY);
     sources.release(index, WAITS_AT);
     assert_eq!(step(), dropped(Reason::NoQuery));
-    let elsewhere = Query { destination: vec![10, 9, 7, 61], ..datagram(false) };
+    let elsewhere = QueryFrame { destination: vec![10, 9, 7, 61], ..datagram(false) };
     let frame = elsewhere.frame_around(&message());
     let reason = taken(&frame).step;
     assert_eq!(reason, dropped(Reason::NotOurAddress), "that is a source of another port");
@@ -221,8 +221,8 @@ fn what_is_neither_a_reply_nor_an_error_is_dropped() {
 #[test]
 fn clients_vlans_are_not_those_of_upstreams() {
     let mut parse = asking_in(&[Vlan::Tagged(7), Vlan::Tagged(8)], false);
-    let mut step = |vlans: &[u16], case: Query| {
-        let tagged = Query { vlans: vlans.to_vec(), ..case };
+    let mut step = |vlans: &[u16], case: QueryFrame| {
+        let tagged = QueryFrame { vlans: vlans.to_vec(), ..case };
         taken_by(&mut parse, &tagged.frame_around(&message()), Verified::NOTHING).step
     };
     for is_ipv6 in [false, true] {
@@ -286,7 +286,7 @@ fn of_a_fragmented_reply_the_first_fragment_reaches_the_slow_path() {
     for is_ipv6 in [false, true] {
         let packet = taken(&fragment(is_ipv6, 0, 40, true));
         assert_eq!(packet.step, Step::REPLY);
-        let expected = Reply {
+        let expected = ReplyPacket {
             arrival: Arrival::Fragment(OWNER),
             owner: OWNER,
             upstream: upstream(is_ipv6),
@@ -294,7 +294,7 @@ fn of_a_fragmented_reply_the_first_fragment_reaches_the_slow_path() {
             udp_port: WAITS_AT,
             message: &message()[..32],
         };
-        assert_eq!(Reply::read(&packet, &SOURCES), Some(expected));
+        assert_eq!(ReplyPacket::read(&packet, &SOURCES), Some(expected));
         let later = dropped(Reason::ReplyFragment);
         assert_eq!(step(&fragment(is_ipv6, 8, 24, true)), later);
         assert_eq!(step(&fragment(is_ipv6, 40, 8, false)), later, "the last one");
@@ -309,7 +309,7 @@ fn of_a_fragmented_reply_the_first_fragment_reaches_the_slow_path() {
 fn a_fragment_that_is_the_whole_packet_is_a_reply() {
     let whole = message();
     let packet = taken(&fragment(true, 0, whole.len() + UDP_LEN, false));
-    let read = Reply::read(&packet, &SOURCES).expect("RFC 6946");
+    let read = ReplyPacket::read(&packet, &SOURCES).expect("RFC 6946");
     assert_eq!((read.arrival, read.message), (Arrival::Reply(OWNER), &*whole));
     let mut tcp = fragment(true, 0, 40, true);
     tcp[54] = PROTOCOL_TCP;
@@ -358,7 +358,7 @@ proptest! {
         frame.truncate(frame.len() - cut % 40 * usize::from(cut >= 40));
         let verified = if verified { Verified::ALL } else { Verified::NOTHING };
         let packet = taken_by(&mut asking(), &frame, verified);
-        let read = Reply::read(&packet, &SOURCES);
+        let read = ReplyPacket::read(&packet, &SOURCES);
         prop_assert_eq!(read.is_some(), packet.step == Step::REPLY);
         if let Some(read) = read {
             prop_assert_eq!(read.owner, OWNER);

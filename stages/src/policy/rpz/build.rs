@@ -11,7 +11,7 @@ use super::trigger::{Trigger, trigger};
 use super::{NameRules, PolicyZone, Skipped};
 use crate::lpm::Clients;
 use crate::policy::local::{Entries, Node, rule_node};
-use crate::policy::local_error::LocalError;
+use crate::policy::local_error::LocalDataError;
 use crate::policy::names::Listing;
 use crate::policy::zone::{LocalZone, text};
 use crate::wire::dns::rtype;
@@ -162,9 +162,9 @@ fn relative(records: &[LocalRecord], apex: &[u8], skipped: &mut Skipped) -> Vec<
     for record in relative {
         owners.entry(record.name.to_ascii_lowercase()).or_default().push(record);
     }
-    let sound = |records: &Vec<LocalRecord>| -> Result<(), LocalError> {
+    let sound = |records: &Vec<LocalRecord>| -> Result<(), LocalDataError> {
         if let Some(record) = records.iter().find(|record| record.rtype == rtype::DNAME) {
-            return Err(LocalError::DnameIsNoRule { name: text(&record.name) });
+            return Err(LocalDataError::DnameIsNoRule { name: text(&record.name) });
         }
         LocalZone::new(records, |_| false).map(|_| ())
     };

@@ -1,6 +1,6 @@
 //! Why a policy zone, or a rule of one, cannot be used.
 
-use crate::policy::local_error::LocalError;
+use crate::policy::local_error::LocalDataError;
 use crate::policy::names::MAX_NAMES;
 
 /// Why a zone cannot be used.
@@ -29,7 +29,7 @@ pub enum RpzError {
     },
     /// Records contradict each other.
     #[error(transparent)]
-    Local(#[from] LocalError),
+    Local(#[from] LocalDataError),
     /// More rules than a table can hold.
     #[error("there are more than {MAX_NAMES} rules; split the zone, or leave out a part")]
     TooMany,

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 
 use crate::wire::dns::rtype;
 use crate::wire::name::MAX_NAME;
-use crate::wire::record::{Record, Records, Section, take_labels};
+use crate::wire::record::{Records, Section, WireRecord, take_labels};
 
 /// A name without pointers, in lower case.
 pub(in crate::policy) type WholeName = ArrayVec<u8, MAX_NAME>;
@@ -18,7 +18,7 @@ pub(super) fn whole_name(message: &[u8], at: usize) -> Option<WholeName> {
 }
 
 /// The records of a message, as far as they can be read.
-pub(super) fn records(message: &[u8]) -> impl Iterator<Item = Record> {
+pub(super) fn records(message: &[u8]) -> impl Iterator<Item = WireRecord> {
     Records::new(message).into_iter().flatten().map_while(Result::ok)
 }
 

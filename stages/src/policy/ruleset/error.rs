@@ -6,7 +6,7 @@ use pmdns_config::NameError;
 use pmdns_config::files::FileError;
 use pmdns_config::limits::MAX_LIST_NAMES;
 
-use crate::policy::local_error::LocalError;
+use crate::policy::local_error::LocalDataError;
 use crate::policy::rpz::RpzError;
 
 /// Why there is no ruleset.
@@ -14,7 +14,7 @@ use crate::policy::rpz::RpzError;
 pub enum RulesetError {
     /// Local data contradict themselves.
     #[error(transparent)]
-    Local(#[from] LocalError),
+    Local(#[from] LocalDataError),
     /// A policy zone cannot be used.
     #[error("{}: {problem}", file.display())]
     Rpz {

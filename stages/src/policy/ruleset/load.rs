@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pmdns_config::files::{ListSummary, Listed, Scope, read_list, read_zone};
+use pmdns_config::files::{ListSummary, ListedName, Scope, read_list, read_zone};
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Absent, BlockAction, Config, ListFormat, ViewSet, subtree_name};
 
@@ -65,7 +65,10 @@ impl Ruleset {
     /// A ruleset without rules.
     pub fn empty(seed: Seed) -> Self {
         let config = Config {
-            policy: pmdns_config::Policy { special_use: false, ..pmdns_config::Policy::default() },
+            policy: pmdns_config::PolicySettings {
+                special_use: false,
+                ..pmdns_config::PolicySettings::default()
+            },
             ..Config::default()
         };
         let (ruleset, _) = Self::load(&config, seed, 0).expect("no rules contradict each other");
@@ -186,19 +189,19 @@ fn read_policies(
 fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetError> {
     let mut lists = Lists::default();
     for name in config.block.wire_names()? {
-        let listed = Listed { name: &name, scope: Scope::Below, is_important: false };
+        let listed = ListedName { name: &name, scope: Scope::Below, is_important: false };
         if !lists.add(listed, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
             return Err(RulesetError::TooMany);
         }
     }
     for name in config.block.wire_exceptions()? {
         // No line of a list counts more.
-        let listed = Listed { name: &name, scope: Scope::Except, is_important: true };
+        let listed = ListedName { name: &name, scope: Scope::Except, is_important: true };
         if !lists.add(listed, BlockAction::Nxdomain, (0, ViewSet::ALL)) {
             return Err(RulesetError::TooMany);
         }
     }
-    let canary = Listed { name: DOH_CANARY, scope: Scope::Exact, is_important: false };
+    let canary = ListedName { name: DOH_CANARY, scope: Scope::Exact, is_important: false };
     if let Some(views) = config.canary_views()
         && !lists.add(canary, BlockAction::Nxdomain, (CANARY, views))
     {
@@ -214,7 +217,7 @@ fn read_lists(config: &Config, digest: &mut Digest) -> Result<Lists, RulesetErro
             continue;
         }
         let of = (number, config.view_set(&list.views));
-        let take = |listed: Listed<'_>| lists.add(listed, list.action, of);
+        let take = |listed: ListedName<'_>| lists.add(listed, list.action, of);
         let summary = read_list(&list.file, list.format, take)?;
         digest.note(&list.file, &summary);
         digest.lists.push(Some(summary));
@@ -241,7 +244,7 @@ fn read_redirects(
                 }
             }
             if let Some(file) = file {
-                let add = |listed: Listed<'_>| listing.add(listed.name, value);
+                let add = |listed: ListedName<'_>| listing.add(listed.name, value);
                 digest.note(file, &read_list(file, ListFormat::Domains, add)?);
             }
         }

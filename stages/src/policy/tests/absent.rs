@@ -21,12 +21,12 @@ struct Way {
     acl: Acl,
     lookup: Lookup,
     policy: Policy,
-    cached: Query,
+    cached: QueryFrame,
 }
 
 impl Way {
     fn new(config: &Config) -> Self {
-        let config = Config { acl: pmdns_config::Acl::open(), ..config.clone() };
+        let config = Config { acl: pmdns_config::AclSettings::open(), ..config.clone() };
         let policy = policy(&config);
         let (cache, mut writers) = Cache::new(Arena::heap(1 << 16), 1, seed()).unwrap();
         let cached = query("cached.example. A");
@@ -36,7 +36,7 @@ impl Way {
         Self { acl, lookup: Lookup::new(cache, rules), policy, cached }
     }
 
-    fn go(&mut self, query: &Query) -> (Step, Answer, Option<ExtendedError>) {
+    fn go(&mut self, query: &QueryFrame) -> (Step, Answer, Option<ExtendedError>) {
         let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into(), OUR_IPV6.into()])].into();
         let packet = act_once(&mut Parse::new(ports, seed()), query.packet(), &at(0));
         let packet = act_once(&mut self.acl, packet, &at(0));
@@ -100,7 +100,7 @@ fn rules_that_never_came_hold_in_their_views_only() {
     config.views = vec![View { name: "kids".into(), clients, ..View::default() }];
     config.rpz = vec![Rpz { views: vec!["kids".into()], ..never_transferred() }];
     let mut way = Way::new(&config);
-    let kid = Query { source: vec![10, 77, 0, 9], ..query("any.example. A") };
+    let kid = QueryFrame { source: vec![10, 77, 0, 9], ..query("any.example. A") };
     assert_eq!(way.go(&kid), NOT_READY);
     assert_eq!(way.ask("any.example. A"), PASSED);
     assert!(way.is_hit());

@@ -23,7 +23,7 @@ fn local_record(name: &str, rtype: u16, data: &[u8]) -> Local {
 
 /// A configuration with every source of local zones there is.
 fn with_every_source(zone: &Written) -> Config {
-    let dns64 = pmdns_config::Dns64 {
+    let dns64 = pmdns_config::Dns64Settings {
         prefix: "64:ff9b::/96".parse().unwrap(),
         exclude: Vec::new(),
         exclude_ipv4: Vec::new(),

@@ -16,7 +16,7 @@ fn a_name_that_was_let_pass_once_is_no_way_round_the_rules() {
     let mut policy = with_policies(&[&client], &["ads.example"]);
     let mut from = |last: u8, text: &str| {
         let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
-        let query = Query { source: vec![10, 77, 0, last], ..query(text) };
+        let query = QueryFrame { source: vec![10, 77, 0, last], ..query(text) };
         let packet = act_once(&mut Parse::new(ports, seed()), query.packet(), &at(0));
         let packet = act_once(&mut policy, packet, &at(0));
         (packet.step, packet.answer)
@@ -70,7 +70,7 @@ fn lookup_asks_the_rules_unless_they_are_known_to_let_pass() {
         ("www.ads.example. A", 2, 1, Lookup::CONTINUE),
         ("www.ads.example. A", 0, 1, Lookup::CONTINUE),
     ] {
-        let asked = Query { source: vec![10, 77, 0, client], ..query(text) };
+        let asked = QueryFrame { source: vec![10, 77, 0, client], ..query(text) };
         let mut entry = entry_of(&asked, &[(0, 1, 60, vec![192, 0, 2, 1])], 0, seed());
         entry.set_passed(passed);
         writers[0].insert(&entry);

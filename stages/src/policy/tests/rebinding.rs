@@ -109,7 +109,7 @@ fn addresses_of_ones_own_choice_and_several_tables() {
 #[test]
 fn an_address_under_a_prefix_of_dns64_is_judged_by_what_it_stands_for() {
     let mut config = with(vec![Rebinding::default()]);
-    config.dns64 = vec![pmdns_config::Dns64 {
+    config.dns64 = vec![pmdns_config::Dns64Settings {
         prefix: "2001:db8:64::/96".parse().unwrap(),
         exclude: Vec::new(),
         exclude_ipv4: Vec::new(),

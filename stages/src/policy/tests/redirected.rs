@@ -3,7 +3,7 @@
 use pmdns_config::{Redirect, View};
 
 use super::*;
-use crate::cache::{Entry, Parts};
+use crate::cache::{Entry, EntryParts};
 
 /// Clients of 10.77.0.1 are in a view that is not redirected.
 fn config(settings: impl FnOnce(&mut Redirect)) -> Config {
@@ -24,15 +24,15 @@ fn config(settings: impl FnOnce(&mut Redirect)) -> Config {
         views: vec!["default".into()],
     };
     settings(&mut redirect);
-    let acl = pmdns_config::Acl::open();
+    let acl = pmdns_config::AclSettings::open();
     Config { acl, views: vec![view], redirects: vec![redirect], ..bare() }
 }
 
 /// What a client gets whose last octet is this, if the answer is this one: the same by lookup and by the slow path.
-fn outcome(config: &Config, client: u8, asked: &Query, answer: &Entry) -> Answer {
+fn outcome(config: &Config, client: u8, asked: &QueryFrame, answer: &Entry) -> Answer {
     let rules = Arc::new(Ruleset::load(config, seed(), 1).unwrap().0);
     let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
-    let asked = Query { source: vec![10, 77, 0, client], ..asked.clone() };
+    let asked = QueryFrame { source: vec![10, 77, 0, client], ..asked.clone() };
     let packet = || {
         let packet = act_once(&mut Parse::new(Arc::clone(&ports), seed()), asked.packet(), &at(0));
         act_once(&mut Acl::new(config, &rules), packet, &at(0))
@@ -51,11 +51,11 @@ fn outcome(config: &Config, client: u8, asked: &Query, answer: &Entry) -> Answer
     hit.answer
 }
 
-fn denial(query: &Query, flags: u8, answers: u16) -> Entry {
+fn denial(query: &QueryFrame, flags: u8, answers: u16) -> Entry {
     let is_dnssec = query.edns.is_some_and(|(_, dnssec_ok)| dnssec_ok);
     let key_flags = if is_dnssec { Key::DO } else { 0 };
     let key = Key { name: &query.name, qtype: query.qtype, qclass: 1, flags: key_flags };
-    Entry::new(&Parts {
+    Entry::new(&EntryParts {
         key,
         hash: key.hash(seed(), seed().hash(&query.name)),
         learnt: 0,
@@ -117,7 +117,7 @@ fn what_is_no_plain_denial_stays() {
         let found = outcome(&config, 3, &plain, &denial(&plain, flags, answers));
         assert!(matches!(found, Answer::Cached(_)), "{flags} {answers}");
     }
-    let validating = Query { edns: Some((1232, true)), ..plain.clone() };
+    let validating = QueryFrame { edns: Some((1232, true)), ..plain.clone() };
     let found = outcome(&config, 3, &validating, &denial(&validating, Head::NEGATIVE, 0));
     assert!(matches!(found, Answer::Cached(_)), "the client validates");
     assert!(!is_redirected(&config, "typo.example. MX"));

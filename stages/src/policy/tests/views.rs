@@ -26,7 +26,7 @@ fn named(names: &[&str]) -> Vec<String> {
 /// The query of a client of a view, whose view the access list has found out.
 fn query_in(config: &Config, view: usize, text: &str) -> Packet {
     let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
-    let query = Query {
+    let query = QueryFrame {
         source: vec![10, 77, 0, CLIENTS[view]],
         destination: OUR_IPV4.to_vec(),
         ..query(text)
@@ -55,7 +55,7 @@ fn each_kind_of_source_holds_in_its_views_only() {
     let zone = Written::new("@ 600 SOA ns admin 1 2 3 4 30\n@ 600 NS ns\nns 600 A 192.0.2.1\n");
     let policy_zone = rules("p.example 60 CNAME .\n32.4.0.77.10.rpz-client-ip 60 CNAME *.\n");
     let mut config =
-        Config { acl: pmdns_config::Acl::open(), views: two_views(), ..Config::default() };
+        Config { acl: pmdns_config::AclSettings::open(), views: two_views(), ..Config::default() };
     config.local = vec![Local { views: named(&["a"]), ..address("local.example.") }];
     config.zones = vec![ZoneFile { views: named(&["a", "default"]), ..zone.zone("zone.example") }];
     config.blocklists = vec![Blocklist { views: named(&["a"]), ..list.list(BlockAction::Refused) }];
@@ -119,7 +119,8 @@ fn led_to(rules: &Ruleset, packet: Packet, target: &str) -> (Rcode, [u16; 3]) {
 #[test]
 fn a_list_of_some_views_blocks_what_aliases_lead_to_there_and_nowhere_else() {
     let list = Written::new("||listed.example^\n");
-    let mut config = Config { acl: pmdns_config::Acl::open(), views: two_views(), ..bare() };
+    let mut config =
+        Config { acl: pmdns_config::AclSettings::open(), views: two_views(), ..bare() };
     config.blocklists = vec![Blocklist { views: named(&["a"]), ..list.list(BlockAction::Refused) }];
     assert_eq!(config.scopes(), [0; 3], "they share answers");
     let stage = policy(&config);
@@ -150,7 +151,8 @@ fn a_list_of_some_views_blocks_what_aliases_lead_to_there_and_nowhere_else() {
 #[test]
 fn a_hit_on_what_views_judge_differently_is_judged_for_its_view() {
     let list = Written::new("||listed.example^\n");
-    let mut config = Config { acl: pmdns_config::Acl::open(), views: two_views(), ..bare() };
+    let mut config =
+        Config { acl: pmdns_config::AclSettings::open(), views: two_views(), ..bare() };
     for (action, answer) in [
         (BlockAction::Nxdomain, Some(Answer::Rcode(Rcode::NXDOMAIN))),
         (BlockAction::Refused, Some(Answer::Rcode(Rcode::REFUSED))),
@@ -318,7 +320,7 @@ proptest! {
 #[test]
 fn a_view_that_only_an_earlier_core_knows_of_is_told_to_come_back() {
     let local = vec![address("local.example.")];
-    let old = Config { acl: pmdns_config::Acl::open(), local, ..Config::default() };
+    let old = Config { acl: pmdns_config::AclSettings::open(), local, ..Config::default() };
     let new = Config { views: two_views(), ..old.clone() };
     let mut policy = policy(&old);
     for (view, expected) in [(0, None), (1, Some(Answer::Rcode(Rcode::SERVFAIL)))] {

@@ -97,7 +97,7 @@ fn difference_an_alias_by_a_rule_goes_to_the_slow_path_for_what_it_leads_to() {
     let (step, answer) = ask(&mut policy, "bad.example. CNAME");
     assert!(step == ANSWERED && matches!(answer, Answer::Local(_)));
     let mut unrecursive = |text: &str| {
-        let query = Query { flags: 0, ..query(text) };
+        let query = QueryFrame { flags: 0, ..query(text) };
         let ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
         let packet = act_once(&mut Parse::new(ports, seed()), query.packet(), &at(0));
         let packet = act_once(&mut policy, packet, &at(0));

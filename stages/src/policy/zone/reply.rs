@@ -4,7 +4,7 @@ use pmdns_config::LocalRecord;
 use pmdns_config::narrow::to_u8;
 
 use super::{LocalZone, text};
-use crate::policy::local_error::LocalError;
+use crate::policy::local_error::LocalDataError;
 use crate::wire::dns::{CLASS_IN, HEADER_LEN, Rcode, question_len, rtype};
 use crate::wire::edns::OPT_LEN;
 use crate::wire::labels::name_end;
@@ -139,14 +139,14 @@ impl Reply {
     }
 
     /// The reply, if it fits an answer. Then its lengths and counts fit their fields too.
-    pub(super) fn checked(self, owner: &[u8], rtype: u16) -> Result<Self, LocalError> {
+    pub(super) fn checked(self, owner: &[u8], rtype: u16) -> Result<Self, LocalDataError> {
         // A wildcard answers for names of any length.
         let is_wildcard = LocalZone::above_wildcard(owner).is_some();
         let name_len = if is_wildcard { MAX_NAME } else { owner.len() };
         let room = MAX_RECORD_BYTES - HEADER_LEN - question_len(to_u8(name_len)) - OPT_LEN;
         if self.bytes.len() > room {
             let bytes = self.bytes.len();
-            return Err(LocalError::TooLong { name: text(owner), rtype, bytes, room });
+            return Err(LocalDataError::TooLong { name: text(owner), rtype, bytes, room });
         }
         Ok(self)
     }

@@ -25,7 +25,7 @@ fn zone(records: &[LocalRecord]) -> LocalZone<'_> {
     LocalZone::new(records, |_| false).unwrap()
 }
 
-fn error(records: &[LocalRecord]) -> Option<LocalError> {
+fn error(records: &[LocalRecord]) -> Option<LocalDataError> {
     LocalZone::new(records, |_| false).err()
 }
 
@@ -73,7 +73,7 @@ fn cname_records_lead_to_the_records_asked_for() {
 #[test]
 fn a_cname_record_stands_alone() {
     let (name, first, second) = ("w.x.", alias("w.x.", "a."), alias("w.x.", "b."));
-    let not_alone = Some(LocalError::CnameNotAlone { name: name.into() });
+    let not_alone = Some(LocalDataError::CnameNotAlone { name: name.into() });
     assert_eq!(error(&[first.clone(), second]), not_alone);
     assert_eq!(error(&[record(name, 1, 0, &[0; 4]), first.clone()]), not_alone);
     assert_eq!(error(&[first.clone(), first]), None, "the same record twice");
@@ -100,7 +100,7 @@ fn a_cname_record_of_a_signed_zone_stands_beside_its_signature_and_both_are_answ
     }
     assert_eq!((answer(1).answers, answer(28).answers), (2, 1));
 
-    let not_alone = Some(LocalError::CnameNotAlone { name: "w.x.".into() });
+    let not_alone = Some(LocalDataError::CnameNotAlone { name: "w.x.".into() });
     let second = [&records[..], &[alias("w.x.", "i.x.")]].concat();
     assert_eq!(error(&second), not_alone);
     let with_address = [&records[..], &[record("w.x.", 1, 60, &[0; 4])]].concat();
@@ -187,14 +187,17 @@ fn answers_that_fit_no_message_are_refused_at_load() {
     // 64511 bytes less header, question and OPT record: 64481, and 16 for each record.
     assert_eq!(answer("a.", 4030), Ok(4030), "over UDP with TC=1");
     let error = answer("a.", 4031).unwrap_err();
-    assert!(matches!(error, LocalError::TooLong { bytes: 64_496, room: 64_481, .. }), "{error}");
+    assert!(
+        matches!(error, LocalDataError::TooLong { bytes: 64_496, room: 64_481, .. }),
+        "{error}"
+    );
     // Behind the longest question 64229.
     assert_eq!(answer("*.a.", 4014), Ok(4014));
     assert!(answer("*.a.", 4015).is_err());
     // To compare all of so many with each other would take hours.
     let address = |one: u32| record("b.", 1, 60, &one.to_be_bytes());
     let many: Vec<_> = (0..1_000_000).map(address).collect();
-    assert!(matches!(zone(&many).answer(&name_of("b."), 1), Err(LocalError::TooLong { .. })));
+    assert!(matches!(zone(&many).answer(&name_of("b."), 1), Err(LocalDataError::TooLong { .. })));
 }
 
 #[test]
@@ -210,18 +213,18 @@ fn a_dname_record_stands_for_all_names_below_it() {
     assert_eq!((own.answers, own.leads_on), (1, false));
     let name = "tree.lan.".to_owned();
     let two = [tree("tree.lan.", "a."), tree("tree.lan.", "b.")];
-    assert_eq!(error(&two), Some(LocalError::DnameNotAlone { name }));
+    assert_eq!(error(&two), Some(LocalDataError::DnameNotAlone { name }));
     assert!(error(&[tree("*.lan.", "a.")]).is_some());
     let (name, owner) = ("x.tree.lan.".to_owned(), "tree.lan.".to_owned());
     let below = [tree("tree.lan.", "a."), record("x.tree.lan.", 1, 60, &[0; 4])];
-    assert_eq!(error(&below), Some(LocalError::BelowDname { name, owner }));
+    assert_eq!(error(&below), Some(LocalDataError::BelowDname { name, owner }));
 }
 
 #[test]
 fn what_cannot_be_served_is_refused() {
     let name = Box::from(b"\x03www".as_slice());
     let broken = LocalRecord { name, ..record("a.", 1, 60, &[0; 4]) };
-    assert_eq!(error(&[broken]), Some(LocalError::Name { name: "\\x03www".into() }));
+    assert_eq!(error(&[broken]), Some(LocalDataError::Name { name: "\\x03www".into() }));
     assert!(error(&[record("a.", rtype::CNAME, 60, b"\xc0\x0c")]).is_some());
     assert!(error(&[record("a.", rtype::DNAME, 60, b"\xc0\x0c")]).is_some());
     let mut second = soa("a.");

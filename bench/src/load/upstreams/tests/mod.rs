@@ -5,7 +5,7 @@ mod forwarder;
 use std::net::SocketAddr;
 
 use pmdns_nics::{FramePool, HeapPool, MAX_BURST, Queues, RxQueue, Verified, memory};
-use pmdns_stages::testing::{OUR_IPV6, Query, frame_of, query};
+use pmdns_stages::testing::{OUR_IPV6, QueryFrame, frame_of, query};
 use pmdns_stages::wire::be16;
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn role() -> Role {
 }
 
 /// A frame of the server's to us.
-fn asked(query: &Query) -> Vec<u8> {
+fn asked(query: &QueryFrame) -> Vec<u8> {
     let mut frame = query.frame_bytes();
     frame[..6].copy_from_slice(&MAC);
     frame
@@ -58,7 +58,7 @@ fn received(rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
 fn a_query_becomes_its_answer_over_both_families() {
     let mut upstreams = Upstreams::new(role());
     for (is_ipv6, id) in (0..500).flat_map(|id| [(false, id), (true, id)]) {
-        let asked_for = Query { id: id * 131, ..query("www.example. A").edns(1232, false) };
+        let asked_for = QueryFrame { id: id * 131, ..query("www.example. A").edns(1232, false) };
         let asked_for = if is_ipv6 { asked_for.over_ipv6() } else { asked_for };
         let before = asked(&asked_for);
         let (fate, answer) = take(&mut upstreams, &before);
@@ -106,7 +106,7 @@ fn damage_and_what_is_no_query_are_counted() {
         frame.set_verified(Verified::ALL);
         assert_eq!(upstreams.take(&mut frame, true), Fate::Answer, "the port vouches for it");
     }
-    let response = Query { flags: 0x8000, ..query("www.example. A") };
+    let response = QueryFrame { flags: 0x8000, ..query("www.example. A") };
     assert_eq!(take(&mut upstreams, &asked(&response)).0, Fate::Spare);
     let counts = upstreams.counts();
     assert_eq!((counts.damaged, counts.strange, counts.queries), (2, 1, 2));
@@ -117,7 +117,7 @@ fn answers_are_held_for_their_time_in_order_and_no_more_than_fit() {
     let mut upstreams = Upstreams::new(Role { delay: 100, ..role() });
     let (mut tx, mut rx) = link();
     for number in 0..66_u16 {
-        let question = Query { id: number, ..query("www.example. A") };
+        let question = QueryFrame { id: number, ..query("www.example. A") };
         let mut frame = frame_of(&asked(&question));
         assert_eq!(upstreams.take(&mut frame, true), Fate::Answer);
         let came_back = upstreams.hold(frame, u64::from(number)).is_some();

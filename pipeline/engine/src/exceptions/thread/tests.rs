@@ -32,7 +32,7 @@ impl Lab {
             left: Default::default(),
             pool: pool.clone(),
             partial_checksums: false,
-            peers: Arc::new(Peers::new([], Seed::new([3; 16]))),
+            peers: Arc::new(KnownRouters::new([], Seed::new([3; 16]))),
             news: Arc::clone(&news),
             counters: Arc::default(),
             stop: Arc::default(),

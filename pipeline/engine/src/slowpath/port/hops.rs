@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pmdns_nics::{Burst, FramePool};
 use pmdns_stages::Packet;
 use pmdns_stages::neighbor::heard::heard;
-use pmdns_stages::next_hop::{Change, HopPlan, HopTable, NextHop, NextHops, Routes};
+use pmdns_stages::next_hop::{HopChange, HopPlan, HopTable, NextHop, NextHops, Routes};
 
 use crate::line_budget::LineBudget;
 use crate::ports::{AllPortNews, mac_text};
@@ -156,23 +156,23 @@ fn line(
     budget: &mut LineBudget,
     names: &[String],
     plan: &HopPlan,
-    change: Change,
+    change: HopChange,
 ) -> Option<(bool, String)> {
     if !budget.has_room() {
         return None;
     }
     let (port, address) = (names.get(plan.port).map_or("", String::as_str), plan.address);
     let text = match change {
-        Change::Found(mac) => format!("is at {}", mac_text(mac)),
-        Change::Moved { from, to } => format!(
+        HopChange::Found(mac) => format!("is at {}", mac_text(mac)),
+        HopChange::Moved { from, to } => format!(
             "has moved from {} to {}; if nobody replaced it, somebody on the link claims to be it",
             mac_text(from),
             mac_text(to)
         ),
-        Change::Lost => {
+        HopChange::Lost => {
             "does not answer any more; queries through it fail until it does".to_owned()
         }
-        Change::Missing => {
+        HopChange::Missing => {
             let text = format!(
                 "port {port}: nobody answers for the next hop {address}; queries through it fail until somebody does. Check \
                  port.gateways, upstream.address, the first of port.vlans, and the link"
@@ -180,7 +180,7 @@ fn line(
             return Some((false, text));
         }
     };
-    let is_good = matches!(change, Change::Found(_));
+    let is_good = matches!(change, HopChange::Found(_));
     Some((is_good, format!("port {port}: the next hop {address} {text}")))
 }
 
@@ -194,10 +194,10 @@ mod tests {
         let plan = HopPlan { port: 0, address: [192, 0, 2, 1].into(), from: [192, 0, 2, 2].into() };
         let (one, other) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
         let changes = [
-            Change::Found(one),
-            Change::Lost,
-            Change::Moved { from: one, to: other },
-            Change::Missing,
+            HopChange::Found(one),
+            HopChange::Lost,
+            HopChange::Moved { from: one, to: other },
+            HopChange::Missing,
         ];
         let mut lines_at = |now| {
             let left_out = budget.turn(now);

@@ -18,11 +18,11 @@ use pmdns_nics::{Burst, Frame, FramePool, release};
 use pmdns_resolver::{Arrived, Query, Random, Resolver, Route, Time};
 use pmdns_stages::Packet;
 use pmdns_stages::arrival::Arrival;
-use pmdns_stages::datagram::{self, Ends};
+use pmdns_stages::datagram::{self, Endpoints};
 use pmdns_stages::next_hop::{MAX_HOPS, NextHop};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::query_sources::{FIRST_PORT, Owner, QuerySources, SourceIndex};
-use pmdns_stages::reply::Reply;
+use pmdns_stages::reply::ReplyPacket;
 
 use self::hops::HopWatch;
 pub use self::hops::{Hops, Seeker};
@@ -118,7 +118,7 @@ impl PortDriver {
         self.hops.note_query(hop, now.now);
         let Some(from) = self.parts.sources.source(source) else { return };
         let from = SocketAddr::new(from.address, port);
-        let ends = Ends { next_hop: place.mac, from, to: route.to };
+        let ends = Endpoints { next_hop: place.mac, from, to: route.to };
         let send = |query: &Query| {
             // Without a frame, or with a full ring, the query counts as lost on its way, and is sent again.
             let Some(mut frame) = self.parts.pool.take() else { return Ok(()) };
@@ -192,7 +192,7 @@ impl PortDriver {
     }
 
     fn hear_packet(&mut self, now: Time, packet: &Packet, resolver: &mut Resolver) {
-        let Some(reply) = Reply::read(packet, &self.parts.sources) else {
+        let Some(reply) = ReplyPacket::read(packet, &self.parts.sources) else {
             return self.hops.hear(packet, now.now);
         };
         let slot = to_usize(reply.owner.slot.into());
@@ -203,7 +203,7 @@ impl PortDriver {
         else {
             return resolver.note_unclaimed();
         };
-        let Reply { upstream, message, .. } = reply;
+        let ReplyPacket { upstream, message, .. } = reply;
         let undelivered =
             |is_too_long| Arrived::Undelivered { to: upstream, id: reply.id(), is_too_long };
         let arrived = match reply.arrival {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pmdns_config::files::{FileError, read_anchors, zone_from};
 use pmdns_config::{Dnssec, LocalRecord, NameError, subtree_name};
-use pmdns_validator::{Trust, TrustAnchor};
+use pmdns_validator::{TrustAnchor, TrustAnchors};
 
 /// The root's keys of 2017 and 2024 (<https://data.iana.org/root-anchors/root-anchors.xml>).
 const ROOT: &str = "\
@@ -14,7 +14,7 @@ const ROOT: &str = "\
 
 /// The start of validation: trusted keys, and names that are not validated.
 #[derive(Clone, Debug)]
-pub struct Anchors(Trust);
+pub struct Anchors(TrustAnchors);
 
 /// Why the anchors cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,11 +64,11 @@ impl Anchors {
         let negative = settings.negative_trust_anchors.iter().map(|name| subtree_name(name));
         let negative = negative.collect::<Result<Vec<_>, _>>()?;
         let negative: Vec<&[u8]> = negative.iter().map(|name| &**name).collect();
-        Ok(Some(Self(Trust::new(&anchors, &negative))))
+        Ok(Some(Self(TrustAnchors::new(&anchors, &negative))))
     }
 
     /// The trusted keys and excluded names.
-    pub fn trust(&self) -> &Trust {
+    pub fn trust(&self) -> &TrustAnchors {
         &self.0
     }
 }
@@ -77,7 +77,7 @@ impl Anchors {
 mod tests {
     use pmdns_config::wire_name;
     use pmdns_stages::wire::dns::HEADER_LEN;
-    use pmdns_validator::{Question, Verdict};
+    use pmdns_validator::{Question, SecurityStatus};
 
     use super::*;
 
@@ -104,7 +104,7 @@ mod tests {
             let name = wire_name(name).unwrap();
             let question = Question { name: &name, qtype: 1, qclass: 1 };
             let verdict = anchors.trust().verdict(question, &[0; HEADER_LEN], 9);
-            assert_eq!(verdict, spared.then_some(Verdict::Insecure), "{name:?}");
+            assert_eq!(verdict, spared.then_some(SecurityStatus::Insecure), "{name:?}");
         }
     }
 }

@@ -16,8 +16,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pmdns_resolver::validation::{MAX_REPORTS, ValidationReport, Work, Worker};
-use pmdns_validator::Trust;
+use pmdns_resolver::validation::{MAX_REPORTS, ReplyValidator, ValidationReport, Work};
+use pmdns_validator::TrustAnchors;
 
 use crate::clock::Clock;
 use crate::threads::{beside, join};
@@ -34,7 +34,7 @@ pub(super) struct ValidationThread {
 impl ValidationThread {
     /// Starts the thread, if there are trust anchors. A reply is judged within `patience`, by the date of `clock`.
     pub(super) fn start(
-        trust: Option<Trust>,
+        trust: Option<TrustAnchors>,
         patience: Duration,
         clock: Clock,
     ) -> io::Result<Self> {
@@ -42,7 +42,8 @@ impl ValidationThread {
         let mut this = Self { work: None, reports, thread: None };
         let Some(trust) = trust else { return Ok(this) };
         let (sender, work) = bounded(MAX_REPORTS);
-        let body = move || thread::serve(Worker::new(trust, patience), &work, &report, clock);
+        let body =
+            move || thread::serve(ReplyValidator::new(trust, patience), &work, &report, clock);
         this.thread = Some(beside("sec", body)?);
         this.work = Some(sender);
         Ok(this)

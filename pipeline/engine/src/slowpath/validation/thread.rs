@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use pmdns_resolver::validation::{ValidationReport, Work, Worker};
+use pmdns_resolver::validation::{ReplyValidator, ValidationReport, Work};
 
 use crate::clock::Clock;
 
@@ -12,7 +12,7 @@ const MAX_TAKEN: usize = 64;
 
 /// Validates replies until the channel is closed.
 pub(super) fn serve(
-    mut worker: Worker,
+    mut worker: ReplyValidator,
     work: &Receiver<Work>,
     reports: &Sender<ValidationReport>,
     clock: Clock,

@@ -2,9 +2,9 @@
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{DNSClass, RData, RecordType};
-use pmdns_config::Answers;
+use pmdns_config::AnswerSettings;
 use pmdns_stages::Step;
-use pmdns_stages::testing::{Query, name_of, query};
+use pmdns_stages::testing::{QueryFrame, name_of, query};
 
 use super::line::{BLOCKED, LOCAL, Line, Setup, address, line, read};
 
@@ -13,16 +13,16 @@ const TXT: u16 = 16;
 const ANY: u16 = 255;
 
 fn talkative() -> Line {
-    let answers = Answers {
+    let answers = AnswerSettings {
         identity: Some("node 7".into()),
         version: Some("secret".into()),
-        ..Answers::default()
+        ..AnswerSettings::default()
     };
     Setup { answers, ..Setup::default() }.line()
 }
 
-fn chaos(name: &str, qtype: u16) -> Query {
-    Query { name: name_of(name), qtype, qclass: CHAOS, ..query("a. A") }
+fn chaos(name: &str, qtype: u16) -> QueryFrame {
+    QueryFrame { name: name_of(name), qtype, qclass: CHAOS, ..query("a. A") }
 }
 
 #[test]
@@ -60,12 +60,12 @@ fn what_the_operator_keeps_to_himself_is_refused() {
         (talkative(), "id.server.", TXT, 255),
         (talkative(), "a.example.", 1, CHAOS),
     ] {
-        let asked = Query { qclass, ..chaos(name, qtype) };
+        let asked = QueryFrame { qclass, ..chaos(name, qtype) };
         let answer = read(&line.ask(&asked, 0), &asked);
         assert_eq!(answer.metadata.response_code, ResponseCode::Refused, "{name} {qtype} {qclass}");
         assert!(answer.answers.is_empty());
     }
-    let internet = Query { qclass: 1, ..chaos("id.server.", TXT) };
+    let internet = QueryFrame { qclass: 1, ..chaos("id.server.", TXT) };
     assert_eq!(talkative().ask(&internet, 0).step, Step::SLOW_PATH, "a name like any other");
 }
 
@@ -91,17 +91,17 @@ fn any_is_answered_with_one_record_that_says_so() {
 #[test]
 fn any_of_local_and_blocked_names_is_answered_as_policy_says() {
     let mut line = line();
-    let local = Query { name: name_of(LOCAL), ..query("a. ANY") };
+    let local = QueryFrame { name: name_of(LOCAL), ..query("a. ANY") };
     let answer = read(&line.ask(&local, 0), &local);
     assert_eq!(answer.answers[0].data, RData::A("192.0.2.77".parse().unwrap()));
-    let blocked = Query { name: name_of(BLOCKED), ..query("a. ANY") };
+    let blocked = QueryFrame { name: name_of(BLOCKED), ..query("a. ANY") };
     let answer = read(&line.ask(&blocked, 0), &blocked);
     assert_eq!(answer.metadata.response_code, ResponseCode::NXDomain);
 }
 
 #[test]
 fn any_goes_upstream_if_the_operator_wants_it_to() {
-    let answers = Answers { minimal_any: false, ..Answers::default() };
+    let answers = AnswerSettings { minimal_any: false, ..AnswerSettings::default() };
     let mut line = Setup { answers, ..Setup::default() }.line();
     let asked = query("a.example. ANY");
     assert_eq!(line.ask(&asked, 0).step, Step::SLOW_PATH);

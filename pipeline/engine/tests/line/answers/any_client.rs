@@ -1,10 +1,10 @@
 //! Any cached answer, encoded for any client, is read back equal by another library.
 
 use hickory_proto::rr::{RData, RecordType};
-use pmdns_config::{Answers, ClientSubnet, SubnetPolicy};
+use pmdns_config::{AnswerSettings, ClientSubnet, SubnetPolicy};
 use pmdns_stages::Step;
 use pmdns_stages::cookie::{Calendar, Cookies};
-use pmdns_stages::testing::{Query, Record, query};
+use pmdns_stages::testing::{QueryFrame, ReplyRecord, query};
 use pmdns_stages::wire::edns::COOKIE_LEN;
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::subnet::Subnet;
@@ -15,7 +15,7 @@ use super::line::{Line, MAX_UDP_SIZE, Setup, opened, options, read};
 const NAME: &str = "node 7";
 const QTYPE: u16 = 1000;
 
-fn any_record() -> impl Strategy<Value = Record> {
+fn any_record() -> impl Strategy<Value = ReplyRecord> {
     let data = proptest::collection::vec(any::<u8>(), 1..60);
     (0usize..3, QTYPE..QTYPE + 4, 1u32..100_000, data)
 }
@@ -23,7 +23,7 @@ fn any_record() -> impl Strategy<Value = Record> {
 /// A client, and how its answer's options shall be.
 #[derive(Clone, Debug)]
 struct Client {
-    query: Query,
+    query: QueryFrame,
     asks_for_name: bool,
     cookie: Option<Vec<u8>>,
     subnet: Option<Vec<u8>>,
@@ -74,7 +74,7 @@ prop_compose! {
 }
 
 fn line() -> Line {
-    let answers = Answers { nsid: Some(NAME.into()), ..Answers::default() };
+    let answers = AnswerSettings { nsid: Some(NAME.into()), ..AnswerSettings::default() };
     let cookies = Some(Cookies::new([5; 16], None, false, Calendar::default()));
     let client_subnet = ClientSubnet { policy: SubnetPolicy::Forward, ..ClientSubnet::default() };
     Setup { answers, cookies, client_subnet, ..Setup::default() }.line()

@@ -1,9 +1,9 @@
 //! DNS cookies from query to answer (RFC 7873, RFC 9018).
 
 use hickory_proto::op::ResponseCode;
-use pmdns_config::Answers;
+use pmdns_config::AnswerSettings;
 use pmdns_stages::cookie::{Calendar, CookieCounts, Cookies};
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::edns::COOKIE_LEN;
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::layout::Flags;
@@ -22,23 +22,23 @@ fn line(require: bool) -> Line {
     let calendar = Calendar::default();
     calendar.set(NOW, 0);
     let cookies = Some(Cookies::new(SECRET, None, require, calendar));
-    let answers = Answers { nsid: Some("node".into()), ..Answers::default() };
+    let answers = AnswerSettings { nsid: Some("node".into()), ..AnswerSettings::default() };
     let mut line = Setup { cookies, answers, ..Setup::default() }.line();
     line.learn(&asked(), &[(0, 1, 300, address(1))], 0);
     line
 }
 
 /// A query without cookie, from the client of the RFC's example.
-fn asked() -> Query {
-    Query { source: vec![198, 51, 100, 100], ..query("a.example. A").edns(1232, false) }
+fn asked() -> QueryFrame {
+    QueryFrame { source: vec![198, 51, 100, 100], ..query("a.example. A").edns(1232, false) }
 }
 
-fn with_cookie(cookie: &[u8]) -> Query {
+fn with_cookie(cookie: &[u8]) -> QueryFrame {
     asked().option(option::COOKIE, cookie)
 }
 
 /// The cookie of an answer; there is one at most.
-fn cookie_in(packet: &Packet, asked: &Query) -> Option<Vec<u8>> {
+fn cookie_in(packet: &Packet, asked: &QueryFrame) -> Option<Vec<u8>> {
     let mut cookies: Vec<_> = options(&read(packet, asked))
         .into_iter()
         .filter_map(|(code, data)| (code == option::COOKIE).then_some(data))
@@ -75,7 +75,7 @@ fn queries_without_cookie_are_answered_without() {
         let packet = line(require).ask(&asked(), 0);
         let answer = read(&packet, &asked());
         assert_eq!((answer.answers.len(), options(&answer).len()), (1, 0));
-        let plain = Query { edns: None, ..asked() };
+        let plain = QueryFrame { edns: None, ..asked() };
         assert!(read(&line(require).ask(&plain, 0), &plain).edns.is_none());
     }
 }
@@ -84,7 +84,7 @@ fn queries_without_cookie_are_answered_without() {
 fn a_wrong_cookie_counts_as_the_client_s_part_only() {
     let mut forged = whole();
     forged[23] ^= 1;
-    let elsewhere = Query { source: vec![198, 51, 100, 101], ..with_cookie(&whole()) };
+    let elsewhere = QueryFrame { source: vec![198, 51, 100, 101], ..with_cookie(&whole()) };
     for wrong in [with_cookie(&forged), with_cookie(&forged[..16]), elsewhere] {
         let packet = line(false).ask(&wrong, 0);
         assert!(!packet.layout.flags.has(Flags::RIGHT_COOKIE));
@@ -155,7 +155,7 @@ fn a_query_without_question_asks_for_a_cookie() {
 #[test]
 fn the_slow_path_s_answers_have_the_cookie_too() {
     let mut line = line(false);
-    let missed = Query { name: query("b.example. A").name, ..with_cookie(&CLIENT_COOKIE) };
+    let missed = QueryFrame { name: query("b.example. A").name, ..with_cookie(&CLIENT_COOKIE) };
     let missed = missed.option(option::NSID, &[]).over_ipv6();
     let entry = line.entry(&missed, &[(0, 1, 60, address(2))], 0);
     let packet = line.ask(&missed, 0);

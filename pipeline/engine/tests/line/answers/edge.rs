@@ -2,7 +2,7 @@
 
 use hickory_proto::op::ResponseCode;
 use pmdns_stages::cookie::{Calendar, Cookies};
-use pmdns_stages::testing::{Query, act_once, at, frame_of, name_of, query};
+use pmdns_stages::testing::{QueryFrame, act_once, at, frame_of, name_of, query};
 use pmdns_stages::wire::dns::{Rcode, header};
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::put16;
@@ -11,7 +11,7 @@ use pmdns_stages::{Answer, Packet, Reason, Step};
 use super::line::{BLOCKED, LOCAL, Line, Setup, address, options, read};
 
 /// A query for a zone transfer, which is refused.
-fn transfer() -> Query {
+fn transfer() -> QueryFrame {
     query("a.example. TYPE252")
 }
 
@@ -44,7 +44,7 @@ fn audit_10_error_replies_to_one_prefix_have_a_bound() {
             assert_eq!(line.send(&message).step, Step::TRANSMIT, "{rcode} {number}");
         }
         assert!((0..10).all(|_| is_one_too_many(&line.send(&message))), "{rcode}");
-        let elsewhere = Query { source: vec![10, 77, 9, 1], ..transfer() };
+        let elsewhere = QueryFrame { source: vec![10, 77, 9, 1], ..transfer() };
         assert_eq!(line.ask(&elsewhere, 0).step, Step::TRANSMIT, "{rcode}: another prefix");
         assert_eq!(line.ask(&transfer(), 1).step, Step::TRANSMIT, "{rcode}: a second later");
     }
@@ -58,11 +58,11 @@ fn audit_10_answers_are_not_errors() {
     while !is_one_too_many(&line.ask(&transfer(), 0)) {}
     for name in [LOCAL, BLOCKED, "hit.example."] {
         for _ in 0..10 {
-            let asked = Query { name: name_of(name), ..query("a. A") };
+            let asked = QueryFrame { name: name_of(name), ..query("a. A") };
             assert_eq!(line.ask(&asked, 0).step, Step::TRANSMIT, "{name}");
         }
     }
-    let without_rd = Query { flags: 0, ..hit };
+    let without_rd = QueryFrame { flags: 0, ..hit };
     assert!(is_one_too_many(&line.ask(&without_rd, 0)), "REFUSED by policy, which decides late");
 }
 
@@ -102,7 +102,7 @@ fn difference_notimp_does_not_offer_recursion() {
 }
 
 /// A query with these records in its additional section.
-fn with_additional(query: &Query, records: &[Vec<u8>]) -> Vec<u8> {
+fn with_additional(query: &QueryFrame, records: &[Vec<u8>]) -> Vec<u8> {
     let mut message = query.message();
     let count = u16::from_be_bytes([message[10], message[11]]) + records.len() as u16;
     put16(&mut message, header::ARCOUNT, count);
@@ -165,7 +165,7 @@ fn audit_11_a_query_has_few_records_and_their_names_are_short() {
 #[test]
 fn audit_11_no_pointer_of_a_query_is_followed() {
     let mut line = Setup::default().line();
-    let long = Query { name: labels(127), ..query("a. A") };
+    let long = QueryFrame { name: labels(127), ..query("a. A") };
     let end = long.message().len();
     // The second record's name leads to the first one's, which leads to a name of 127 labels.
     let chain = [record_of(&[0xc0, 12]), record_of(&[0xc0 | (end >> 8) as u8, end as u8])];
@@ -193,13 +193,13 @@ fn audit_11_what_a_buffer_held_before_is_no_part_of_a_query() {
 
 #[test]
 fn audit_11_the_access_list_comes_before_the_dns() {
-    let acl = pmdns_config::Acl {
+    let acl = pmdns_config::AclSettings {
         drop: vec!["10.77.0.0/24".parse().unwrap(), "fd77::/64".parse().unwrap()],
-        ..pmdns_config::Acl::open()
+        ..pmdns_config::AclSettings::open()
     };
     let mut line = Setup { acl, ..Setup::default() }.line();
     let hostile = with_additional(
-        &Query { name: labels(127), ..query("a. A") },
+        &QueryFrame { name: labels(127), ..query("a. A") },
         &vec![record_of(&[0xc0, 12]); 100],
     );
     let many = query("a. A").edns(1232, false).option(option::NSID, b"");
@@ -212,6 +212,6 @@ fn audit_11_the_access_list_comes_before_the_dns() {
         }
         assert_eq!(line.ask(&asked, 0).step, Step::drop(Reason::AclDrop));
     }
-    let other = Query { source: vec![10, 77, 1, 1], ..query("a. TYPE252") };
+    let other = QueryFrame { source: vec![10, 77, 1, 1], ..query("a. TYPE252") };
     assert_eq!(line.ask(&other, 0).step, Step::TRANSMIT);
 }

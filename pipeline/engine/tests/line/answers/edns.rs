@@ -1,10 +1,10 @@
 //! EDNS as RFC 6891 says, and what RFC 8906 has found servers to get wrong.
 
 use hickory_proto::op::{Message, OpCode, ResponseCode};
-use pmdns_config::{Access, Answers};
+use pmdns_config::{Access, AnswerSettings};
 use pmdns_config::{BlockAction, Blocklist, ListReason};
 use pmdns_stages::cookie::{Calendar, Cookies};
-use pmdns_stages::testing::{Query, Record, query};
+use pmdns_stages::testing::{QueryFrame, ReplyRecord, query};
 use pmdns_stages::wire::edns::{ExtendedError, OPT_LEN, option};
 use pmdns_stages::{Answer, Step};
 
@@ -23,14 +23,14 @@ const RD: u16 = 1 << 8;
 
 /// A line that has learnt an address for `a.example.`, with and without CD and DO.
 fn learnt() -> Line {
-    let settings = Answers { nsid: Some("node 7".into()), ..Answers::default() };
+    let settings = AnswerSettings { nsid: Some("node 7".into()), ..AnswerSettings::default() };
     let cookies = Cookies::new([1; 16], None, false, Calendar::default());
     let mut line = Setup { answers: settings, cookies: Some(cookies), ..Setup::default() }.line();
     for text in ["a.example. A", "a.example. TYPE1000"] {
         for asked in [query(text), query(text).edns(1232, true)] {
             let rtype = asked.qtype;
             line.learn(&asked, &[(0, rtype, 300, address(1))], 0);
-            let checking_disabled = Query { flags: asked.flags | CD, ..asked };
+            let checking_disabled = QueryFrame { flags: asked.flags | CD, ..asked };
             line.learn(&checking_disabled, &[(0, rtype, 300, address(1))], 0);
         }
     }
@@ -41,7 +41,7 @@ fn learnt() -> Line {
 /// test of its own, below; over TCP (8.1.5) clients are not served.
 struct Behaviour {
     section: &'static str,
-    query: Query,
+    query: QueryFrame,
     /// Changes the message; the number is where its OPT record starts, if it has one.
     change: fn(&mut [u8], usize),
     rcode: ResponseCode,
@@ -54,7 +54,7 @@ struct Behaviour {
 fn the_behaviours_of_rfc_8906() {
     let plain = || query("a.example. A");
     let edns = || query("a.example. A").edns(4096, false);
-    let flagged = |flags| Query { flags, ..plain() };
+    let flagged = |flags| QueryFrame { flags, ..plain() };
     let no_change: fn(&mut [u8], usize) = |_, _| ();
     let version: fn(&mut [u8], usize) = |message, opt| message[opt + 6] = 1;
     let unknown_flags: fn(&mut [u8], usize) = |message, opt| message[opt + 8] = 0x80;
@@ -145,7 +145,7 @@ fn truncated_answers_and_errors_have_their_opt_record() {
     let mut line = line();
     let asked = query("big.example. TXT").edns(512, true);
     let text = [vec![199], vec![b'x'; 199]].concat();
-    let records: Vec<Record> = (0..4).map(|_| (0, 16, 60, text.clone())).collect();
+    let records: Vec<ReplyRecord> = (0..4).map(|_| (0, 16, 60, text.clone())).collect();
     line.learn(&asked, &records, 0);
     let packet = line.ask(&asked, 1);
     let answer = read(&packet, &asked);
@@ -207,7 +207,7 @@ fn trap_03_clients_with_and_without_edns_share_an_answer() {
     let plain = query("a.example. A");
     line.learn(&plain, &[(0, 1, 300, address(1))], 0);
     for size in [None, Some(0), Some(511), Some(512), Some(1232), Some(4096), Some(65_535)] {
-        let asked = Query { edns: size.map(|size| (size, false)), ..plain.clone() };
+        let asked = QueryFrame { edns: size.map(|size| (size, false)), ..plain.clone() };
         let packet = line.ask(&asked, 1);
         let answer = read(&packet, &asked);
         assert_eq!(answer.answers.len(), 1, "{size:?}");
@@ -233,7 +233,7 @@ fn the_name_of_this_server_is_for_those_who_ask() {
     let name = (option::NSID, b"node 7".to_vec());
     assert_eq!(options(&read(&line.ask(&curious, 1), &curious)), std::slice::from_ref(&name));
     assert_eq!(options(&read(&line.ask(&asked, 1), &asked)), []);
-    let local = Query { name: pmdns_stages::testing::name_of(LOCAL), ..curious.clone() };
+    let local = QueryFrame { name: pmdns_stages::testing::name_of(LOCAL), ..curious.clone() };
     assert_eq!(options(&read(&line.ask(&local, 1), &local)), [name]);
     let mut nameless = super::line::line();
     nameless.learn(&asked, &[(0, 1, 300, address(1))], 0);
@@ -248,7 +248,7 @@ fn errors(answer: &Message) -> Vec<u16> {
 
 #[test]
 fn blocked_names_and_refused_clients_are_told_why() {
-    let blocked = Query { name: pmdns_stages::testing::name_of(BLOCKED), ..query("a. A") };
+    let blocked = QueryFrame { name: pmdns_stages::testing::name_of(BLOCKED), ..query("a. A") };
     let with_edns = blocked.clone().edns(1232, false);
     let mut line = line();
     let answer = read(&line.ask(&with_edns, 0), &with_edns);
@@ -257,7 +257,7 @@ fn blocked_names_and_refused_clients_are_told_why() {
     let answer = read(&line.ask(&blocked, 0), &blocked);
     assert_eq!(answer.metadata.response_code, ResponseCode::NXDomain);
     assert!(answer.edns.is_none(), "there is no place to say it");
-    let acl = pmdns_config::Acl { default: Access::Refuse, ..Default::default() };
+    let acl = pmdns_config::AclSettings { default: Access::Refuse, ..Default::default() };
     let mut closed = Setup { acl, ..Setup::default() }.line();
     let answer = read(&closed.ask(&with_edns, 0), &with_edns);
     assert_eq!(answer.metadata.response_code, ResponseCode::Refused);

@@ -1,9 +1,9 @@
 //! AD, CD and DO: passed on as RFC 4035 and RFC 6840 say, and never made up. RD: what is not ours is for those who set it.
 
 use hickory_proto::op::ResponseCode;
-use pmdns_config::Answers;
+use pmdns_config::AnswerSettings;
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
-use pmdns_stages::testing::{Query, name_of, query, reply};
+use pmdns_stages::testing::{QueryFrame, name_of, query, reply};
 use pmdns_stages::wire::dns::flag;
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::put16;
@@ -14,7 +14,7 @@ const LIFETIMES: Lifetimes =
     Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 300, max_body: 1232 };
 
 /// Keeps an upstream's reply to `query` with these flags besides QR and RA.
-fn learn_with_flags(line: &mut Line, query: &Query, flags: u16) {
+fn learn_with_flags(line: &mut Line, query: &QueryFrame, flags: u16) {
     let mut message = reply(query, &[(0, 1, 300, address(1))]);
     put16(&mut message, 2, flag::QR | flag::RA | flags);
     let dnssec_ok = query.edns.is_some_and(|(_, dnssec_ok)| dnssec_ok);
@@ -53,8 +53,8 @@ fn trap_08_ad_is_the_upstream_s_and_for_those_who_understand_it() {
 fn trap_08_what_we_say_ourselves_is_not_authentic() {
     let mut line = line();
     for (name, qtype) in [(LOCAL, 1), (BLOCKED, 1), ("any.example.", 255), ("a.example.", 252)] {
-        let asked = Query { name: name_of(name), qtype, ..query("a. A").edns(1232, true) };
-        let asked = Query { flags: asked.flags | flag::AD, ..asked };
+        let asked = QueryFrame { name: name_of(name), qtype, ..query("a. A").edns(1232, true) };
+        let asked = QueryFrame { flags: asked.flags | flag::AD, ..asked };
         let answer = read(&line.ask(&asked, 1), &asked);
         assert!(!answer.metadata.authentic_data, "{name} {qtype}");
     }
@@ -64,7 +64,7 @@ fn trap_08_what_we_say_ourselves_is_not_authentic() {
 fn cd_is_repeated_and_another_answer() {
     let mut line = line();
     let plain = query("a.example. A");
-    let unchecked = Query { flags: plain.flags | flag::CD, ..plain.clone() };
+    let unchecked = QueryFrame { flags: plain.flags | flag::CD, ..plain.clone() };
     // The upstream's own CD, RD, AA and opcode have no say.
     learn_with_flags(&mut line, &plain, flag::CD | flag::AA);
     let answer = read(&line.ask(&plain, 1), &plain);
@@ -74,9 +74,9 @@ fn cd_is_repeated_and_another_answer() {
     learn_with_flags(&mut line, &unchecked, 0);
     assert!(read(&line.ask(&unchecked, 1), &unchecked).metadata.checking_disabled);
     for name in [LOCAL, BLOCKED] {
-        let asked = Query { name: name_of(name), ..unchecked.clone() };
+        let asked = QueryFrame { name: name_of(name), ..unchecked.clone() };
         assert!(read(&line.ask(&asked, 1), &asked).metadata.checking_disabled, "{name}");
-        let asked = Query { flags: 0, ..asked };
+        let asked = QueryFrame { flags: 0, ..asked };
         let answer = read(&line.ask(&asked, 1), &asked);
         assert!(!answer.metadata.checking_disabled && !answer.metadata.recursion_desired);
     }
@@ -84,11 +84,11 @@ fn cd_is_repeated_and_another_answer() {
 
 #[test]
 fn without_rd_nobody_learns_what_others_asked() {
-    let answers = Answers { identity: Some("node".into()), ..Answers::default() };
+    let answers = AnswerSettings { identity: Some("node".into()), ..AnswerSettings::default() };
     let mut line = Setup { answers, ..Setup::default() }.line();
     let cached = query("a.example. A").edns(1232, false);
     line.learn(&cached, &[(0, 1, 300, address(1))], 0);
-    let without_rd = |asked: Query| Query { flags: 0, ..asked };
+    let without_rd = |asked: QueryFrame| QueryFrame { flags: 0, ..asked };
     let any = query("a.example. TYPE255").edns(1232, false);
     for asked in [cached.clone(), query("b.example. A").edns(1232, true), any] {
         let asked = without_rd(asked);
@@ -100,11 +100,11 @@ fn without_rd_nobody_learns_what_others_asked() {
     for (name, rcode, count) in
         [(LOCAL, ResponseCode::NoError, 1), (BLOCKED, ResponseCode::NXDomain, 0)]
     {
-        let asked = without_rd(Query { name: name_of(name), ..query("a. A") });
+        let asked = without_rd(QueryFrame { name: name_of(name), ..query("a. A") });
         let answer = read(&line.ask(&asked, 1), &asked);
         assert_eq!((answer.metadata.response_code, answer.answers.len()), (rcode, count), "{name}");
     }
-    let chaos = without_rd(Query { qclass: 3, ..query("id.server. TXT") });
+    let chaos = without_rd(QueryFrame { qclass: 3, ..query("id.server. TXT") });
     assert_eq!(read(&line.ask(&chaos, 1), &chaos).answers.len(), 1);
     assert_eq!(read(&line.ask(&cached, 1), &cached).answers.len(), 1, "with RD it is a hit");
 }

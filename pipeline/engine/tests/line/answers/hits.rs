@@ -3,7 +3,7 @@
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RData;
 use pmdns_stages::cache::Hit;
-use pmdns_stages::testing::{self, Query, Record, name_of, query};
+use pmdns_stages::testing::{self, QueryFrame, ReplyRecord, name_of, query};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::ip::pseudo_header;
 use pmdns_stages::{Answer, Step};
@@ -18,9 +18,9 @@ fn a_hit_is_a_whole_answer_with_the_client_s_own_question() {
         query("wWw.ExAmPlE. A"),
         query("WWW.example. A").over_ipv6(),
         query("www.example. A").edns(1232, false),
-        Query { vlans: vec![5, 6], ..query("www.example. A") },
-        Query { ipv4_options: vec![1; 8], ..query("www.example. A") },
-        Query { padding: 20, ..query("www.example. A") },
+        QueryFrame { vlans: vec![5, 6], ..query("www.example. A") },
+        QueryFrame { ipv4_options: vec![1; 8], ..query("www.example. A") },
+        QueryFrame { padding: 20, ..query("www.example. A") },
     ] {
         let packet = line.ask(&asked, 40);
         let message = read(&packet, &asked);
@@ -37,7 +37,7 @@ fn a_hit_is_a_whole_answer_with_the_client_s_own_question() {
 fn trap_01_every_record_s_own_ttl_counts_down() {
     let mut line = line();
     let asked = query("www.example. A").edns(1232, false);
-    let records: [Record; 4] = [
+    let records: [ReplyRecord; 4] = [
         (0, 1, 300, address(1)),
         (0, 1, 200, address(2)),
         (1, 2, 3600, name_of("ns.example.")),
@@ -65,7 +65,7 @@ fn an_answer_ends_with_the_first_of_its_ttls() {
 #[test]
 fn hits_are_noted_where_somebody_wants_them_and_misses_are_not() {
     let asked = query("a.example. A");
-    let records: [Record; 1] = [(0, 1, 30, address(1))];
+    let records: [ReplyRecord; 1] = [(0, 1, 30, address(1))];
     let mut line = line();
     line.learn(&asked, &records, 0);
     assert_eq!(line.ask(&asked, 1).step, Step::TRANSMIT);
@@ -88,7 +88,7 @@ fn other_types_names_and_dnssec_are_other_answers() {
     assert_eq!(line.ask(&query("a.example. AAAA"), 1).step, Step::SLOW_PATH);
     assert_eq!(line.ask(&query("b.example. A"), 1).step, Step::SLOW_PATH);
     assert_eq!(line.ask(&query("a.example. A").edns(1232, true), 1).step, Step::SLOW_PATH);
-    let checking_disabled = Query { flags: 0x0110, ..query("a.example. A") };
+    let checking_disabled = QueryFrame { flags: 0x0110, ..query("a.example. A") };
     assert_eq!(line.ask(&checking_disabled, 1).step, Step::SLOW_PATH);
 }
 
@@ -97,7 +97,7 @@ fn an_answer_too_long_for_its_client_is_truncated() {
     let mut line = line();
     let asked = query("big.example. TXT");
     let text = |byte| [vec![199], vec![byte; 199]].concat();
-    let records: Vec<Record> = (0..4).map(|byte| (0, 16, 60, text(byte))).collect();
+    let records: Vec<ReplyRecord> = (0..4).map(|byte| (0, 16, 60, text(byte))).collect();
     line.learn(&asked, &records, 0);
     for (asked, whole) in [
         (asked.clone(), false),
@@ -134,7 +134,7 @@ fn authority_records_are_left_out_of_answers_that_do_not_need_them() {
     let mut line = line();
     let name_servers = |count| (0..count).map(|last| (1, 2, 60, vec![2, b'n', last, 0]));
     let asked = query("a.example. A").edns(512, false);
-    let mut records: Vec<Record> = (0..20).map(|last| (0, 1, 60, address(last))).collect();
+    let mut records: Vec<ReplyRecord> = (0..20).map(|last| (0, 1, 60, address(last))).collect();
     records.extend(name_servers(20));
     records.push((2, 1, 60, address(1)));
     line.learn(&asked, &records, 0);

@@ -1,8 +1,8 @@
 //! Inputs that broke other servers, as bytes on the wire through the whole line. Each test bears the number it was published under.
 
-use pmdns_config::Answers;
+use pmdns_config::AnswerSettings;
 use pmdns_stages::cookie::{Calendar, Cookies};
-use pmdns_stages::testing::{Query, name_of, query};
+use pmdns_stages::testing::{QueryFrame, name_of, query};
 use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::edns::{MAX_QUERY_OPTIONS, option};
 use pmdns_stages::wire::put16;
@@ -30,7 +30,7 @@ fn message_of(packet: &Packet) -> &[u8] {
 /// A line with cookies and a name to tell.
 fn with_cookies() -> Line {
     let cookies = Cookies::new([7; 16], None, false, Calendar::default());
-    let answers = Answers { nsid: Some("edge-1".into()), ..Answers::default() };
+    let answers = AnswerSettings { nsid: Some("edge-1".into()), ..AnswerSettings::default() };
     Setup { cookies: Some(cookies), answers, ..Setup::default() }.line()
 }
 
@@ -42,7 +42,7 @@ fn cve_2026_5946_no_class_but_in_and_no_other_operation_gets_anywhere() {
     for class in [0, 2, 3, 4, 5, 254, 255, 256, 0xffff] {
         for qtype in [1, 6, 16, 255] {
             for flags in [0, flag::RD, flag::RD | flag::CD] {
-                let asked = Query { qclass: class, qtype, flags, ..query("a.example. A") };
+                let asked = QueryFrame { qclass: class, qtype, flags, ..query("a.example. A") };
                 assert_eq!(rcode(&mut line, &asked.message()), REFUSED, "{class} {qtype} {flags}");
             }
         }
@@ -50,7 +50,8 @@ fn cve_2026_5946_no_class_but_in_and_no_other_operation_gets_anywhere() {
     for opcode in [1_u16, 2, 3, 4, 5, 6, 9, 15] {
         for class in [1, 3, 4, 254, 255] {
             for sections in [[0, 0], [1, 0], [0, 1], [3, 90]] {
-                let asked = Query { qclass: class, flags: opcode << 11, ..query("a.example. SOA") };
+                let asked =
+                    QueryFrame { qclass: class, flags: opcode << 11, ..query("a.example. SOA") };
                 let mut message = asked.message();
                 let record = [0xc0, 12, 0, 6, 0, class as u8, 0, 0, 0, 0, 0, 0];
                 put16(&mut message, header::ANCOUNT, sections[0]);
@@ -70,7 +71,7 @@ fn cve_2024_1931_errors_and_options_are_left_out_once() {
         [vec!["a".repeat(63); 3].join("."), "b".repeat(61 - BLOCKED.len()), BLOCKED.into()];
     for name in [longest.join("."), BLOCKED.into()] {
         for size in (0..=MAX_UDP_SIZE + 64).step_by(16) {
-            let asked = Query { name: name_of(&name), ..query("a. A") };
+            let asked = QueryFrame { name: name_of(&name), ..query("a. A") };
             let asked = asked.edns(size, true).option(option::NSID, b"");
             let asked = asked.option(option::COOKIE, &[1; 8]);
             let answer = line.ask(&asked, 0);
@@ -105,7 +106,8 @@ fn cve_2026_41292_options_are_few() {
     for (count, is_wrong) in
         [(MAX_QUERY_OPTIONS, false), (MAX_QUERY_OPTIONS + 1, true), (300, true), (16_000, true)]
     {
-        let asked = Query { options: [0xff, 0, 0, 0].repeat(count), ..query("blocked.example. A") };
+        let asked =
+            QueryFrame { options: [0xff, 0, 0, 0].repeat(count), ..query("blocked.example. A") };
         let message = asked.edns(1232, false).message();
         let is_formerr = match message.len() {
             ..1400 => rcode(&mut line, &message) == FORMERR,
@@ -170,7 +172,7 @@ fn cve_2026_52682_names_end_at_255_octets() {
     for (last, fits) in [(61, true), (62, false), (63, false)] {
         let name = [label(63), label(63), label(63), label(last), vec![0]].concat();
         assert_eq!(name.len() <= 255, fits);
-        let asked = Query { name, ..query("a. A") };
+        let asked = QueryFrame { name, ..query("a. A") };
         let packet = line.send(&asked.message());
         assert_eq!(packet.step == Step::SLOW_PATH, fits, "{last}");
         assert!(fits || message_of(&packet)[3] & 15 == FORMERR);
@@ -182,14 +184,14 @@ fn cve_2026_52682_names_end_at_255_octets() {
 fn cve_2026_54478_a_cookie_is_one_client_s_own() {
     let mut line = with_cookies();
     let first = query("blocked.example. A").edns(1232, false).option(option::COOKIE, &[1; 8]);
-    let cookie_in = |packet: &Packet, asked: &Query| {
+    let cookie_in = |packet: &Packet, asked: &QueryFrame| {
         let options = options(&read(packet, asked));
         options.into_iter().find(|(code, _)| *code == option::COOKIE).unwrap().1
     };
     let given = cookie_in(&line.ask(&first, 0), &first);
     let with = |source: [u8; 4]| {
         let asked = query("blocked.example. A").edns(1232, false).option(option::COOKIE, &given);
-        Query { source: source.to_vec(), ..asked }
+        QueryFrame { source: source.to_vec(), ..asked }
     };
     let own = with([10, 77, 0, 1]);
     assert_eq!(cookie_in(&line.ask(&own, 0), &own), given, "its owner's");
@@ -203,17 +205,18 @@ fn cve_2026_54478_a_cookie_is_one_client_s_own() {
 #[test]
 fn cve_2025_59029_any_of_whatever_the_cache_has() {
     for minimal_any in [true, false] {
-        let answers = Answers { minimal_any, ..Answers::default() };
+        let answers = AnswerSettings { minimal_any, ..AnswerSettings::default() };
         let mut line = Setup { answers, ..Setup::default() }.line();
         for (number, qtype) in [1, 257, 65_280, 255].into_iter().enumerate() {
             let name = name_of(&format!("n{number}.example."));
             for flags in [flag::RD, flag::RD | flag::CD] {
                 for edns in [None, Some((1232, true))] {
-                    let asked = Query { name: name.clone(), qtype, flags, edns, ..query("a. A") };
+                    let asked =
+                        QueryFrame { name: name.clone(), qtype, flags, edns, ..query("a. A") };
                     let rtype = if qtype == 255 { 1 } else { qtype };
                     let record = (0, rtype, 300, address(1));
                     line.learn(&asked, &[record], 0);
-                    let any = Query { qtype: 255, ..asked };
+                    let any = QueryFrame { qtype: 255, ..asked };
                     let packet = line.ask(&any, 1);
                     let is_known = minimal_any || qtype == 255;
                     assert_eq!(packet.step == Step::TRANSMIT, is_known, "{minimal_any} {qtype}");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use hickory_proto::op::Message;
 use hickory_proto::rr::rdata::opt::EdnsOption;
 use pmdns_config::{
-    Answers, Block, ClientSubnet, Config, Eviction, Local, LocalRecord, RateLimit, Vlan,
+    AnswerSettings, BlockSettings, ClientSubnet, Config, Eviction, Local, LocalRecord,
+    RateLimitSettings, Vlan,
 };
 use pmdns_engine::line::Stages;
 use pmdns_engine::testing::{BareStages, StageNeeds};
@@ -16,7 +17,7 @@ use pmdns_stages::cookie::Cookies;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ports::Port;
 use pmdns_stages::testing::{
-    self, OUR_IPV4, OUR_IPV6, OUR_MAC, Query, Record, entry_of, frame_of, name_of,
+    self, OUR_IPV4, OUR_IPV6, OUR_MAC, QueryFrame, ReplyRecord, entry_of, frame_of, name_of,
 };
 use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::be16;
@@ -36,10 +37,10 @@ pub(crate) const BLOCKED: &str = "blocked.example.";
 pub(crate) struct Setup {
     /// The port computes checksums.
     pub(crate) offload: bool,
-    pub(crate) answers: Answers,
+    pub(crate) answers: AnswerSettings,
     pub(crate) cookies: Option<Cookies>,
     pub(crate) client_subnet: ClientSubnet,
-    pub(crate) acl: pmdns_config::Acl,
+    pub(crate) acl: pmdns_config::AclSettings,
     /// Lookup takes notes of hits.
     pub(crate) samples: bool,
     /// Error replies a second and client prefix; 0: no limit.
@@ -62,10 +63,10 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             offload: false,
-            answers: Answers::default(),
+            answers: AnswerSettings::default(),
             cookies: None,
             client_subnet: ClientSubnet::default(),
-            acl: pmdns_config::Acl::open(),
+            acl: pmdns_config::AclSettings::open(),
             samples: false,
             errors_per_second: 0,
             blocklists: Vec::new(),
@@ -91,10 +92,10 @@ impl Setup {
             client_subnet: self.client_subnet,
             local: vec![Local { record, views: Vec::new() }],
             blocklists: self.blocklists,
-            block: Block { names: vec![BLOCKED.into()], ..Block::default() },
-            ratelimit: RateLimit {
+            block: BlockSettings { names: vec![BLOCKED.into()], ..BlockSettings::default() },
+            ratelimit: RateLimitSettings {
                 error_replies_per_second: self.errors_per_second,
-                ..RateLimit::default()
+                ..RateLimitSettings::default()
             },
             ..Config::default()
         };
@@ -110,7 +111,7 @@ impl Setup {
 
 impl Line {
     /// Keeps an upstream's answer to `query`, learnt at second `now`.
-    pub(crate) fn learn(&mut self, query: &Query, records: &[Record], now: u32) {
+    pub(crate) fn learn(&mut self, query: &QueryFrame, records: &[ReplyRecord], now: u32) {
         let entry = self.entry(query, records, now);
         self.keep(&entry);
     }
@@ -119,7 +120,7 @@ impl Line {
         self.writer.insert(entry);
     }
 
-    pub(crate) fn entry(&self, query: &Query, records: &[Record], now: u32) -> Entry {
+    pub(crate) fn entry(&self, query: &QueryFrame, records: &[ReplyRecord], now: u32) -> Entry {
         entry_of(query, records, now, self.cache.seed())
     }
 
@@ -128,7 +129,7 @@ impl Line {
     }
 
     /// Takes one query down the line at second `now`.
-    pub(crate) fn ask(&mut self, query: &Query, now: u32) -> Packet {
+    pub(crate) fn ask(&mut self, query: &QueryFrame, now: u32) -> Packet {
         self.walk(query.packet(), now)
     }
 
@@ -154,7 +155,7 @@ impl Line {
 }
 
 /// Checks everything around the DNS message and gives the message.
-pub(crate) fn opened<'p>(packet: &'p Packet, query: &Query) -> &'p [u8] {
+pub(crate) fn opened<'p>(packet: &'p Packet, query: &QueryFrame) -> &'p [u8] {
     assert_eq!(packet.step, Step::TRANSMIT);
     let asked = query.frame_bytes();
     let frame = packet.frame.bytes();
@@ -180,7 +181,7 @@ pub(crate) fn opened<'p>(packet: &'p Packet, query: &Query) -> &'p [u8] {
 }
 
 /// The answer to a well-formed query.
-pub(crate) fn read(packet: &Packet, query: &Query) -> Message {
+pub(crate) fn read(packet: &Packet, query: &QueryFrame) -> Message {
     let message = opened(packet, query);
     let question = HEADER_LEN + query.name.len() + 4;
     assert_eq!(message[HEADER_LEN..question], query.message()[HEADER_LEN..question], "0x20");

@@ -4,7 +4,7 @@ use hickory_proto::op::ResponseCode;
 use pmdns_config::{ClientSubnet, SubnetPolicy};
 use pmdns_stages::cookie::{Calendar, Cookies};
 use pmdns_stages::miss::Miss;
-use pmdns_stages::testing::{Query, at, name_of, query};
+use pmdns_stages::testing::{QueryFrame, at, name_of, query};
 use pmdns_stages::wire::edns::option;
 use pmdns_stages::wire::subnet::Subnet;
 use pmdns_stages::{Answer, Step};
@@ -24,11 +24,11 @@ fn line(policy: SubnetPolicy) -> Line {
     Setup { client_subnet, cookies, ..Setup::default() }.line()
 }
 
-fn plain() -> Query {
+fn plain() -> QueryFrame {
     query("a.example. A").edns(1232, false)
 }
 
-fn from(network: &[u8]) -> Query {
+fn from(network: &[u8]) -> QueryFrame {
     plain().option(option::SUBNET, network)
 }
 
@@ -53,7 +53,7 @@ fn an_answer_for_everybody_repeats_the_network_with_a_scope_of_zero() {
 fn what_is_answered_here_is_for_everybody_too() {
     let mut line = line(SubnetPolicy::Forward);
     for name in [LOCAL, BLOCKED] {
-        let asked = Query { name: name_of(name), ..from(&NETWORK) };
+        let asked = QueryFrame { name: name_of(name), ..from(&NETWORK) };
         let given = options(&read(&line.ask(&asked, 0), &asked));
         assert_eq!(given[0], (option::SUBNET, NETWORK.to_vec()), "{name}");
     }

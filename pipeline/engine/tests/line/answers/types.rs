@@ -1,6 +1,6 @@
 //! Any type, letter for letter and bit for bit.
 
-use pmdns_stages::testing::{Query, Record, name_of, query, reply};
+use pmdns_stages::testing::{QueryFrame, ReplyRecord, name_of, query, reply};
 use pmdns_stages::wire::dns::HEADER_LEN;
 
 use super::line::{BLOCKED, LOCAL, line, opened, read};
@@ -33,12 +33,12 @@ fn records() -> Vec<(&'static str, Vec<u8>)> {
 fn trap_06_every_type_passes_bit_by_bit() {
     for (rtype, data) in records() {
         for edns in [None, Some((1232, false)), Some((1232, true))] {
-            let asked = Query { edns, ..query(&format!("_x._tcp.Name.example. {rtype}")) };
-            let records: [Record; 1] = [(0, asked.qtype, 300, data.clone())];
+            let asked = QueryFrame { edns, ..query(&format!("_x._tcp.Name.example. {rtype}")) };
+            let records: [ReplyRecord; 1] = [(0, asked.qtype, 300, data.clone())];
             let mut line = line();
             line.learn(&asked, &records, 0);
             let packet = line.ask(&asked, 0);
-            let sent = reply(&Query { edns: None, ..asked.clone() }, &records);
+            let sent = reply(&QueryFrame { edns: None, ..asked.clone() }, &records);
             let question_end = HEADER_LEN + asked.name.len() + 4;
             let opt_len = if edns.is_some() { 11 } else { 0 };
             let message = opened(&packet, &asked);
@@ -64,7 +64,7 @@ fn trap_02_every_kind_of_answer_has_the_client_s_own_letters() {
         for edns in [None, Some((512, true))] {
             // The cached answer was learnt without DO.
             let edns = edns.map(|(size, dnssec_ok)| (size, dnssec_ok && kind != "a hit"));
-            let asked = Query { name: name_of(name), qtype, edns, ..query("a. A") };
+            let asked = QueryFrame { name: name_of(name), qtype, edns, ..query("a. A") };
             let packet = line.ask(&asked, 1);
             // This compares the question with the query's.
             let answer = read(&packet, &asked);

@@ -1,6 +1,6 @@
 //! Who leads, who waits, who is shed, and that nobody is forgotten.
 
-use pmdns_stages::testing::{Query, query};
+use pmdns_stages::testing::{QueryFrame, query};
 use proptest::prelude::*;
 
 use super::*;
@@ -21,7 +21,7 @@ fn small() -> Pending<()> {
 const PATIENCE: Tick = 100;
 
 /// The query for question `name` of a client, which has a prefix of its own.
-fn query_of(name: u8, client: u8) -> Query {
+fn query_of(name: u8, client: u8) -> QueryFrame {
     let mut query = query(&format!("n{name}.example. A"));
     query.source[2] = client;
     query
@@ -32,7 +32,7 @@ fn ask(table: &mut Pending<()>, name: u8, client: u8, now: Tick, outlet: usize) 
     admit(table, &query_of(name, client), now, outlet)
 }
 
-fn admit(table: &mut Pending<()>, query: &Query, now: Tick, outlet: usize) -> Admission {
+fn admit(table: &mut Pending<()>, query: &QueryFrame, now: Tick, outlet: usize) -> Admission {
     let mut miss = tests::miss(query);
     miss.received = now;
     let client = lengths().client(&miss);

@@ -1,7 +1,7 @@
 use pmdns_stages::miss::Miss;
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::{PROBED_V4, Port};
-use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, Query as ClientQuery, act_once, at, query};
+use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, QueryFrame as ClientQuery, act_once, at, query};
 use pmdns_stages::wire::edns::option_in;
 use pmdns_stages::wire::name::Seed;
 use pmdns_stages::wire::subnet::Subnet;
