@@ -10,7 +10,7 @@ use pmdns_stages::wire::ip::{
     UDP_LEN, VLAN_LEN, pseudo_header, udp, v4, v6,
 };
 use pmdns_stages::wire::name;
-use pmdns_stages::wire::record::{WireRecord, Records};
+use pmdns_stages::wire::record::{Records, WireRecord};
 use pmdns_stages::wire::{be16, be32};
 
 /// The UDP size that rigs are configured with.

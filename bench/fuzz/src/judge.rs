@@ -11,7 +11,9 @@ use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::ports::Port;
-use pmdns_stages::testing::{OUR_IPV4, OUR_MAC, QueryFrame, ReplyRecord, act_once, at, query, reply};
+use pmdns_stages::testing::{
+    OUR_IPV4, OUR_MAC, QueryFrame, ReplyRecord, act_once, at, query, reply,
+};
 use pmdns_stages::wire::be16;
 use pmdns_stages::wire::dns::{flag, header};
 use pmdns_stages::wire::name::Seed;

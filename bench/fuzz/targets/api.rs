@@ -11,8 +11,8 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use libfuzzer_sys::fuzz_target;
-use pmdns_control::api::{Guard, Peer, Rate, Router, Tokens, respond, router};
 use pmdns_control::CallSender;
+use pmdns_control::api::{Guard, Peer, Rate, Router, Tokens, respond, router};
 use tokio::runtime::{Builder, Runtime};
 
 thread_local! {

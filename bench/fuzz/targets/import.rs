@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use pmdns_config::Config;
-use pmdns_import::{Files, ServerKind, import};
 use pmdns_fuzz::input::Input;
+use pmdns_import::{Files, ServerKind, import};
 
 /// The file, and one that it may include.
 struct Fuzzed<'d>(&'d [u8]);

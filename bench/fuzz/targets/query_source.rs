@@ -24,7 +24,9 @@ use pmdns_stages::next_hop::{HopPlan, NextHops};
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::Port;
 use pmdns_stages::query_sources::{FIRST_PORT, Owner, QuerySources, Source};
-use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, QueryFrame, act_once, at, frame_of, query};
+use pmdns_stages::testing::{
+    OUR_IPV4, OUR_IPV6, OUR_MAC, QueryFrame, act_once, at, frame_of, query,
+};
 use pmdns_stages::vlan::Vlans;
 use pmdns_stages::wire::checksum::Sum;
 use pmdns_stages::wire::dns::{flag, header};
@@ -127,7 +129,8 @@ fn datagram(is_ipv6: bool, input: &mut Input<'_>) -> Vec<u8> {
         false => (vec![192, 0, 2, 53], SOURCE_V4.octets().to_vec()),
     };
     let destination_port = input.number();
-    let case = QueryFrame { source, destination, source_port: 53, destination_port, ..query(". A") };
+    let case =
+        QueryFrame { source, destination, source_port: 53, destination_port, ..query(". A") };
     case.frame_around(input.rest())
 }
 

@@ -9,7 +9,9 @@ use libfuzzer_sys::fuzz_target;
 use pmdns_fuzz::check::question;
 use pmdns_fuzz::input::Input;
 use pmdns_hierarchy::{Message, NOW, Name, OwnedRecord, World, oracle, rtype};
-use pmdns_validator::{ValidatorLimits, Progress, Question, TrustAnchor, Validator, SecurityStatus};
+use pmdns_validator::{
+    Progress, Question, SecurityStatus, TrustAnchor, Validator, ValidatorLimits,
+};
 
 /// Bytes of a message, at most: its length is written in 16 bits.
 const MAX_MESSAGE: usize = 65_535;
@@ -220,7 +222,9 @@ fn judge(world: &World, (name, qtype, qclass): (&Name, u16, u16), reply: &[u8], 
                 assert!(cost.checks <= limits.checks && cost.fetches <= limits.fetches, "{cost:?}");
                 assert!(cost.failed_checks <= limits.failed_checks, "{cost:?}");
                 assert!(cost.hash_blocks <= limits.hash_blocks, "{cost:?}");
-                let (SecurityStatus::Secure | SecurityStatus::Insecure) = judgement.verdict else { return };
+                let (SecurityStatus::Secure | SecurityStatus::Insecure) = judgement.verdict else {
+                    return;
+                };
                 let message = Message::parse(reply).expect("what passes can be read");
                 let is_kept = |at: usize| judgement.keep.get(at).is_none_or(|is_kept| *is_kept);
                 let answer = message.sections[0].iter().enumerate();

@@ -10,6 +10,7 @@ mod found;
 mod functions;
 mod imports;
 mod markdown;
+mod names;
 mod opens;
 mod package;
 mod paths;

@@ -128,7 +128,7 @@ pub struct GroupReport {
     /// Their group.
     pub group: String,
     /// In the order in which they would be asked now.
-    pub upstreams: Vec<UpstreamOutlook>,
+    pub upstreams: Vec<CandidateUpstream>,
     /// Whether the client gets an expired answer if they do not answer in time.
     pub has_stale_answer: bool,
 }
@@ -136,7 +136,7 @@ pub struct GroupReport {
 /// An upstream that would be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = UpstreamReport)]
-pub struct UpstreamOutlook {
+pub struct CandidateUpstream {
     /// Its address.
     pub address: String,
     /// Whether it rests after failures.
@@ -225,7 +225,7 @@ impl fmt::Display for CachedReport {
 impl fmt::Display for GroupReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "upstreams of group {}, in this order:", self.group)?;
-        for UpstreamOutlook { address, is_resting, srtt_us } in &self.upstreams {
+        for CandidateUpstream { address, is_resting, srtt_us } in &self.upstreams {
             let rtt = srtt_us.map(|us| format!(", {us} µs")).unwrap_or_default();
             let rests = if *is_resting { ", rests after failures" } else { "" };
             writeln!(f, "  {address}{rtt}{rests}")?;

@@ -18,8 +18,8 @@ use pmdns_stages::wire::dns::{Rcode, rtype};
 use pmdns_stages::wire::layout::Who;
 
 use super::{
-    CachedReport, DecidedBy, GroupReport, LookupQuestion, LookupReport, RuleReport,
-    UpstreamOutlook, ValidationState, records, rules,
+    CachedReport, CandidateUpstream, DecidedBy, GroupReport, LookupQuestion, LookupReport,
+    RuleReport, ValidationState, records, rules,
 };
 use crate::runtime::NamesInUse;
 use pmdns_control::Caller;
@@ -175,7 +175,7 @@ impl Lookups {
         let first = outlook.upstreams.first().and_then(|one| settings(one.number));
         let upstreams = outlook.upstreams.iter().filter_map(|one| {
             let address = settings(one.number)?.address.to_string();
-            Some(UpstreamOutlook { address, is_resting: one.is_resting, srtt_us: one.srtt_us })
+            Some(CandidateUpstream { address, is_resting: one.is_resting, srtt_us: one.srtt_us })
         });
         GroupReport {
             group: first.map(|upstream| upstream.group.clone()).unwrap_or_default(),

@@ -15,7 +15,7 @@ use pmdns_control::lookup::LookupRequest;
 pub use job::Lookups;
 pub(crate) use job::octets;
 pub use pmdns_control::lookup::{
-    CachedReport, DecidedBy, GroupReport, LookupReport, RuleReport, UpstreamOutlook,
+    CachedReport, CandidateUpstream, DecidedBy, GroupReport, LookupReport, RuleReport,
     ValidationState,
 };
 
