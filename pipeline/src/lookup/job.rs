@@ -108,9 +108,7 @@ impl Lookups {
             upstream: None,
         };
         if access != Access::Allow {
-            report.decided_by = DecidedBy::AccessList;
-            report.rcode = (access == Access::Refuse).then(|| rcode_name(Rcode::REFUSED));
-            return Ok(report);
+            return Ok(refused(report, access));
         }
         let view = who.view();
         if matches!(explained.outcome, RuleOutcome::Pass) {
@@ -235,6 +233,12 @@ fn give_outcome(report: &mut LookupReport, outcome: RuleOutcome<'_>, key: Key<'_
             report.rcode = Some(rcode_name(Rcode::SERVFAIL));
         }
     }
+}
+
+/// The access list lets no query pass.
+fn refused(report: LookupReport, access: Access) -> LookupReport {
+    let rcode = (access == Access::Refuse).then(|| rcode_name(Rcode::REFUSED));
+    LookupReport { decided_by: DecidedBy::AccessList, rcode, ..report }
 }
 
 /// The answer is this entry, as it is at second `now`.
