@@ -171,7 +171,12 @@ fn in_plain_words(message: &str) -> String {
             return format!("{before}{plain}").replace("`", "");
         }
     }
-    message.to_owned()
+    match message.rsplit_once("expected struct ") {
+        Some((before, name)) if name.chars().all(char::is_alphanumeric) => {
+            format!("{before}allowed: a table in brackets, as [cache] is one").replace('`', "")
+        }
+        _ => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -200,6 +205,13 @@ mod tests {
 
     #[test]
     fn an_unknown_key_is_answered_with_the_right_one() {
+        let text = mistake("cache = 5\n");
+        assert!(
+            text.ends_with(
+                "invalid type: integer 5, allowed: a table in brackets, as [cache] is one"
+            ),
+            "{text}"
+        );
         let port = "[[port]]\nname = \"a\"\ndevice = \"replay\"\naddresses = [\"192.0.2.1\"]\n";
         let text = mistake(&format!("{port}rx_descriptor = 64\n"));
         let start = "line 5, column 1: unknown key `rx_descriptor` in [[port]]; did you mean \
