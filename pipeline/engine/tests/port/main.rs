@@ -13,7 +13,7 @@
 pub(crate) const BY_PORT: bool = true;
 /// Who asks encrypted upstreams.
 pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
-    pmdns_engine::encrypted::without_encrypted;
+    pmdns_engine::encrypted::asked_by_test;
 
 #[path = "../slowpath/answers.rs"]
 mod answers;

@@ -16,7 +16,7 @@
 pub(crate) const BY_PORT: bool = false;
 /// Who asks encrypted upstreams.
 pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
-    pmdns_engine::encrypted::without_encrypted;
+    pmdns_engine::encrypted::asked_by_test;
 
 mod answers;
 #[path = "../rig/both.rs"]
