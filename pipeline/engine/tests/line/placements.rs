@@ -1,6 +1,7 @@
 //! The invariants of docs/architecture.md that need a whole line: conservation, and placements that
 //! differ in speed but never in answers.
 
+use pmdns_config::Config;
 use pmdns_engine::counters::Link;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::totals::Totals;
@@ -116,11 +117,20 @@ fn arp_request(client: u8) -> Vec<u8> {
     frame
 }
 
+/// A rig whose clock stands still where it can, so that a slow machine changes neither a TTL nor a rate.
+fn standing(config: &Config) -> Rig {
+    #[cfg(debug_assertions)]
+    let rig = Rig::stepped(config).0;
+    #[cfg(not(debug_assertions))]
+    let rig = Rig::new(config);
+    rig
+}
+
 /// Walks the trace through a placement; gives the sorted answers and the totals.
 fn walk(placement: &str) -> (Vec<Vec<u8>>, Totals) {
     let config = config(&format!("{POLICY}\n{placement}"));
     let queues = config.placements.first().map_or(1, |first| first.cores.len());
-    let mut rig = Rig::new(&config);
+    let mut rig = standing(&config);
     rig.learn(&query("cached.example. A"), &[(0, 1, 86_400, vec![192, 0, 2, 7])]);
     let mut answers = Vec::new();
     for (index, bytes) in trace().iter().enumerate() {
@@ -221,7 +231,7 @@ fn trap_11_a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
 #[test]
 fn audit_09_a_flood_of_misses_does_not_fill_the_ring_for_others() {
     for placement in placements() {
-        let mut rig = Rig::new(&config(&format!("{placement}\n[slowpath]\nring = 64\n")));
+        let mut rig = standing(&config(&format!("{placement}\n[slowpath]\nring = 64\n")));
         let mut ask = |client: [u8; 4], number: u16| {
             let name = name_of(&format!("m{number}.example."));
             let asked = QueryFrame { name, source: client.to_vec(), ..query("a. A") };
