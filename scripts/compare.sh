@@ -12,7 +12,7 @@ usage() {
 	  --quick   short runs of fewer programs, one round unless --rounds says otherwise: 12 minutes
 	  --rounds  how often each program runs; programs take turns (3)
 	  --json    where the ratios and the raw figures go (target/compare/compare.json)
-	  --write   also write docs/comparison.md and docs/plots; without it they go to target/compare. On a busy machine it refuses
+	  --write   also write comparison.md and plots of docs/reports; without it they go to target/compare. On a busy machine it refuses
 	  GROUP     virtio_user veth cached cold miss mixed streams log capsule load storm seeds; all of them if none is named
 	TEXT
     exit 2
@@ -58,7 +58,7 @@ run_isolated() {
 report() {
     local folder=$output older=()
     # Groups that did not run keep what the book has of them.
-    [[ $write == no ]] || { folder=docs; older=(docs/plots/results.jsonl); }
+    [[ $write == no ]] || { folder=docs/reports; older=(docs/reports/plots/results.jsonl); }
     "$target/compare" "$raw" "${older[@]}" --load "$output"/load-*.json --json "$json" \
         --markdown "$folder/comparison.md" --plots "$folder/plots"
 }

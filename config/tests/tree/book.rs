@@ -61,6 +61,30 @@ fn titles_of_decisions_are_the_heads_of_their_pages() {
 }
 
 #[test]
+fn each_decision_has_its_parts_and_stands_once_under_a_subject() {
+    let mut pages = pages();
+    let index = pages.remove(Path::new("adr/index.md")).expect("the list of decisions");
+    let listed = links(&index);
+    let decisions = pages.iter().filter_map(|(page, text)| {
+        let name = page.strip_prefix("adr").ok()?.to_str()?.to_owned();
+        Some((name, text))
+    });
+    let mut wrong = Vec::new();
+    for (name, text) in decisions {
+        let has = |part: &str| text.contains(&format!("\n**{part}.**"));
+        if !["Context", "Decision", "Consequences"].into_iter().all(has) {
+            wrong.push(format!("{name}: write **Context.**, **Decision.** and **Consequences.**"));
+        }
+        if listed.iter().filter(|link| **link == format!("adr/{name}") || **link == name).count()
+            != 1
+        {
+            wrong.push(format!("{name}: docs/adr/index.md has it once, under a subject"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
 fn every_link_leads_to_a_place_in_the_book() {
     let pages = pages();
     let mut broken = Vec::new();

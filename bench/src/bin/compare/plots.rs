@@ -246,7 +246,7 @@ fn short(value: f64) -> String {
 mod tests {
     use super::*;
 
-    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/plots");
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reports/plots");
 
     fn read(name: &str) -> String {
         std::fs::read_to_string(format!("{FOLDER}/{name}")).unwrap()

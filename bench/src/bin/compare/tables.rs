@@ -31,7 +31,7 @@ const COLUMNS: [Column; 14] = [
 /// The whole page.
 pub(crate) fn page(results: &Results, plots: &[&str]) -> String {
     let mut out = String::new();
-    out.push_str("# Comparison\n\nWritten by `scripts/compare.sh`; docs/benchmarks.md says how to read it.\n");
+    out.push_str("# Measurements\n\nWritten by `scripts/compare.sh`; [the report](2026-11-benchmarks.md) says how to read it.\n");
     for (number, (run, groups)) in results.by_run().enumerate() {
         if number > 0 && groups.is_empty() {
             continue;
