@@ -36,7 +36,7 @@ while [[ $# -gt 0 ]]; do
 done
 
 [[ $traffic == no || $console == yes ]] || usage
-[[ $console == no || -z $given_config ]] || usage
+[[ $console == no || -z $given_config && $print_config == no ]] || usage
 
 as_root=()
 [[ $(id -u) -eq 0 ]] || as_root=(sudo)

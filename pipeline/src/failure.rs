@@ -177,8 +177,14 @@ impl Failure {
 fn of_client(error: &ClientError) -> u8 {
     match error {
         ClientError::Server(_) => 2,
-        ClientError::Ask { .. } | ClientError::Denied(_) | ClientError::Token { .. } => 5,
-        ClientError::Refused(_) | ClientError::Answer { .. } | ClientError::File(_) => 1,
+        ClientError::Ask { .. }
+        | ClientError::Unreached { .. }
+        | ClientError::Denied(_)
+        | ClientError::Token { .. } => 5,
+        ClientError::Refused(_)
+        | ClientError::CutOff { .. }
+        | ClientError::Answer { .. }
+        | ClientError::File(_) => 1,
     }
 }
 

@@ -33,7 +33,7 @@ use pmdns_config::files::open_regular;
 use pmdns_config::{Config, ConfigText};
 use pmdns_control::Call;
 use pmdns_control::answers::ConfigDifference;
-use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError};
+use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError, printable};
 use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch, TraceReport};
 use pmdns_engine::snapshot::{self, SnapshotError};
 
@@ -97,6 +97,8 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Load { file, instance } => {
             let failed = |source| SnapshotError::Read { path: file.clone(), source };
             let mut opened = open_regular(&file).map_err(failed)?;
+            // Before anything of it is taken in.
+            snapshot::check(&opened, &file)?;
             let done = instance.client()?.upload(&Call::CacheLoad, &mut opened)?;
             Ok(writeln!(io::stdout(), "{done}")?)
         }
@@ -150,7 +152,7 @@ fn health(instance: &Instance, json: bool) -> Result<(), Failure> {
     if json {
         writeln!(out, "{}", serde_json::to_string(&health)?)?;
     } else {
-        write!(out, "{health}")?;
+        write!(out, "{}", printable(&health.to_string()))?;
     }
     match health.state {
         NodeState::Drained => Err(Failure::Drained),
@@ -174,7 +176,7 @@ fn print_asked(AskedFor { call, instance, printed }: AskedFor) -> Result<(), Fai
     match printed {
         Printed::Done => Ok(writeln!(out, "{}", client.done(&call)?)?),
         Printed::Json => Ok(writeln!(out, "{}", client.ask(&call)?)?),
-        Printed::Text(show) => Ok(write!(out, "{}", show(&client.ask(&call)?)?)?),
+        Printed::Text(show) => Ok(write!(out, "{}", printable(&show(&client.ask(&call)?)?))?),
     }
 }
 
@@ -183,7 +185,7 @@ fn show_difference(instance: &ApiClient, json: bool) -> Result<(), Failure> {
     let shown: ConfigDifference = instance.get(&Call::ConfigDiff)?;
     match json {
         true => writeln!(io::stdout(), "{}", serde_json::to_string(&shown)?)?,
-        false => write!(io::stdout(), "{shown}")?,
+        false => write!(io::stdout(), "{}", printable(&shown.to_string()))?,
     }
     shown.error.map_or(Ok(()), |error| Err(ClientError::Refused(error).into()))
 }
@@ -211,7 +213,10 @@ fn trace(search: TraceArguments) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match json {
         true => Ok(writeln!(out, "{text}")?),
-        false => Ok(write!(out, "{}", serde_json::from_str::<TraceReport>(&text)?)?),
+        false => {
+            let report: TraceReport = serde_json::from_str(&text)?;
+            Ok(write!(out, "{}", printable(&report.to_string()))?)
+        }
     }
 }
 

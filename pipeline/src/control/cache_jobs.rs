@@ -16,8 +16,8 @@ use crate::lookup::record_type;
 
 /// The most jobs at a time. They wait for each other anyway.
 const MAX_JOBS: usize = 4;
-/// The most dumps through pipes at a time. Each walks the whole cache.
-const MAX_SENT: usize = 1;
+/// The most dumps, and the most loads, at a time. Each goes over the whole cache.
+const MAX_PIPED: usize = 1;
 
 /// Runs jobs on the cache, each in a thread of its own.
 #[derive(Clone, Debug)]
@@ -25,12 +25,14 @@ pub struct ClientJobs {
     cache_jobs: CacheJobs,
     jobs: Jobs,
     sent: Jobs,
+    received: Jobs,
 }
 
 impl ClientJobs {
     /// Runs jobs on this cache.
     pub fn new(cache_jobs: CacheJobs) -> Self {
-        Self { cache_jobs, jobs: Jobs::new(MAX_JOBS), sent: Jobs::new(MAX_SENT) }
+        let [sent, received] = [Jobs::new(MAX_PIPED), Jobs::new(MAX_PIPED)];
+        Self { cache_jobs, jobs: Jobs::new(MAX_JOBS), sent, received }
     }
 
     /// Runs a job and sends the caller its result.
@@ -38,6 +40,7 @@ impl ClientJobs {
         let own = self.clone();
         let (jobs, name) = match job {
             CacheJob::Send => (&self.sent, "cache_dump"),
+            CacheJob::Receive => (&self.received, "cache_load"),
             _ => (&self.jobs, "cache_job"),
         };
         jobs.start(name, caller, move |caller| match own.carry_out(&job, caller.file.take()) {

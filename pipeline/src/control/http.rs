@@ -35,8 +35,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const REFRESH: Duration = Duration::from_secs(10);
 
 /// The answer to a user who may not ask.
-const DENIED: &str = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/problem+json\r\nconnection: close\r\n\r\n\
-    {\"type\":\"about:blank\",\"title\":\"Forbidden\",\"status\":403,\"detail\":\"permission denied\"}";
+const DENIED: &str =
+    r#"{"type":"about:blank","title":"Forbidden","status":403,"detail":"permission denied"}"#;
+/// How long a connection of a user of this machine may last: who may ask there may watch packets for an hour.
+const USERS_PATIENCE: Duration = Duration::from_secs(3660);
 
 /// How a service serves its connections.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ pub(crate) struct Terms {
     pub(crate) service: &'static str,
     /// How long a request's head may take to come, and a connection without a request may last.
     pub(crate) head: Duration,
-    /// How long a connection may last in all. The longest request has to end within it.
+    /// How long a connection over TCP may last in all.
     pub(crate) connection: Duration,
     /// Whether further requests may come over a connection.
     pub(crate) keeps_alive: bool,
@@ -189,16 +191,22 @@ fn enter_user(
     if !may_ask(user, rustix::process::geteuid().as_raw(), has_group) {
         gate.refuse();
         tracing::warn!("{}: user {user} (process {process}) is refused", terms.service);
-        // It fits into the socket's buffer, or is lost.
-        let _ = stream.try_write(DENIED.as_bytes());
-        return;
+        return deny(&stream);
     }
     let peer = Peer::User(user);
     if let Some((pass, told_to_go)) = gate.enter(peer) {
         pass.vouch();
+        let terms = Terms { connection: USERS_PATIENCE, ..terms };
         let client = Client { peer, pass, respond: respond.clone(), terms };
         run(client.converse(stream), told_to_go, terms);
     }
+}
+
+/// Says that it is refused. That fits into the socket's buffer, or is lost.
+fn deny(stream: &UnixStream) {
+    let kind = "content-type: application/problem+json\r\nconnection: close";
+    let head = format!("HTTP/1.1 403 Forbidden\r\n{kind}\r\ncontent-length: {}", DENIED.len());
+    let _ = stream.try_write(format!("{head}\r\n\r\n{DENIED}").as_bytes());
 }
 
 /// Root and the instance's own user may always ask. Others may if a group is configured, because the kernel lets only
@@ -281,7 +289,30 @@ impl<R: Respond> Client<R> {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_control::Call;
+    use pmdns_control::client::{ApiClient, ClientError};
+
     use super::*;
+
+    #[test]
+    fn who_may_not_ask_is_told_so() {
+        let name = format!("pmdns-denied-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = runtime.block_on(async { UnixListener::bind(&path) }).unwrap();
+        let denying = std::thread::spawn(move || {
+            runtime.block_on(async {
+                let (stream, _) = listener.accept().await.unwrap();
+                deny(&stream);
+                stream
+            })
+        });
+        let asked = ApiClient::at_socket(&path).ask(&Call::Stats);
+        // It is open until the client has its answer.
+        drop(denying.join().unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(asked, Err(ClientError::Denied(_))), "{asked:?}");
+    }
 
     #[test]
     fn audit_12_who_may_ask() {

@@ -109,6 +109,8 @@ impl<'c> Instance<'c> {
         let failed = running.has_failed();
         tracing::info!("stopping");
         supervisor.stopping();
+        // Nothing that an operator sends keeps the last snapshot waiting.
+        drop(servers);
         // The slow path must still run, because its threads provide the entries that are written.
         drop(keeper);
         let in_good_order = running.stop();
@@ -117,7 +119,6 @@ impl<'c> Instance<'c> {
             tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
         }
         let all_are_gone = services.watch.all_are_gone();
-        drop(servers);
         services.into_ports().close()?;
         match () {
             () if failed || !in_good_order => Err(RunError::ThreadEnded),

@@ -21,6 +21,7 @@ use super::limit::{Limit, Rate};
 use super::problem::{ProblemDetails, Unasked};
 use super::roles;
 use super::tokens::Tokens;
+use super::transfer::discard;
 use crate::audit::Audit;
 use crate::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS};
 
@@ -228,6 +229,7 @@ pub(super) async fn pass(
             response
         }
         Err(problem) => {
+            discard(request.into_body()).await;
             let is_unknown = problem.status == StatusCode::UNAUTHORIZED.as_u16();
             let mut response = problem.into_response();
             if is_unknown {

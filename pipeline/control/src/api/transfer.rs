@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, TRAILER};
@@ -15,6 +16,7 @@ use http_body_util::{BodyExt as _, Limited};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::answer::Answer;
 use super::guard::By;
@@ -27,6 +29,9 @@ pub const DONE: &str = "pmdns-done";
 const PART: usize = 16 << 10;
 /// Parts that wait for the client.
 const WAITING: usize = 4;
+/// Bytes of a body that nobody wants, and how long they are read for.
+const MAX_DISCARDED: usize = 64 << 20;
+const DISCARD_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of a body that says by its end when to end. Who sends more has no end to tell.
 const MAX_OPEN_BODY: usize = 64 << 10;
 
@@ -56,7 +61,7 @@ impl EndOfBody {
 }
 
 /// Makes a call that writes into a pipe, and sends its client what comes out, as a file of this type and name. The call is given
-/// up when the client leaves, and ends when the body of its `request` does.
+/// up when the client leaves. A capture ends when the body of its `request` does.
 pub(super) async fn download(
     calls: CallSender,
     call: Call,
@@ -127,7 +132,7 @@ pub(super) async fn download(
 /// Makes a call that reads from a pipe, into which the body of the `request` goes. An instance that wants no more of it has
 /// replied.
 pub(super) async fn upload(calls: CallSender, call: Call, by: By, request: Body) -> Answer {
-    let (reader, mut writer) = match io::pipe().and_then(|(reader, writer)| {
+    let (reader, writer) = match io::pipe().and_then(|(reader, writer)| {
         let writer = pipe::Sender::from_owned_fd(writer.into())?;
         Ok((File::from(OwnedFd::from(reader)), writer))
     }) {
@@ -136,8 +141,10 @@ pub(super) async fn upload(calls: CallSender, call: Call, by: By, request: Body)
     };
     let enclosed = Enclosed { file: Some(reader), ..Enclosed::default() };
     let mut asked = Box::pin(async move { calls.ask_with(call, &by.name, enclosed).await });
-    let copied = async move {
-        let mut request = request;
+    let mut request = request;
+    let copied = async {
+        // It is closed at the end of this.
+        let mut writer = writer;
         while let Some(Ok(frame)) = request.frame().await {
             let Ok(data) = frame.into_data() else { continue };
             if writer.write_all(&data).await.is_err() {
@@ -145,11 +152,22 @@ pub(super) async fn upload(calls: CallSender, call: Call, by: By, request: Body)
             }
         }
     };
-    tokio::select! {
-        reply = &mut asked => return Answer(reply),
-        () = copied => {}
-    }
-    Answer(asked.await)
+    let early = tokio::select! {
+        reply = &mut asked => Some(reply),
+        () = copied => None,
+    };
+    let reply = match early {
+        Some(reply) => reply,
+        None => asked.await,
+    };
+    discard(request).await;
+    Answer(reply)
+}
+
+/// Reads what else comes of a body that nobody wants, for a while. A client that still sends would not read its answer.
+pub(super) async fn discard(body: Body) {
+    let rest = Limited::new(body, MAX_DISCARDED).collect();
+    let _ = timeout(DISCARD_PATIENCE, rest).await;
 }
 
 fn no_pipe(error: &io::Error) -> CallReply {

@@ -16,9 +16,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 
-use super::ClientError;
+use super::{ClientError, LOOK};
 
 /// The longest file of authorities.
 const MAX_FILE: u64 = 1 << 20;
@@ -86,7 +87,12 @@ impl Server {
             Some("http") => return Err(wrong("the token would pass in clear text")),
             _ => return Err(wrong("it begins neither with https:// nor with http://")),
         };
-        let port = authority.port_u16().unwrap_or(port);
+        let port = match authority.as_str().rsplit_once(':') {
+            Some((_, text)) if !text.ends_with(']') => {
+                text.parse().map_err(|_| wrong("its port is no number up to 65535"))?
+            }
+            _ => port,
+        };
         let authority = authority.to_string();
         Ok(Self::Url(Box::new(ApiUrl { host, port, authority, token, tls })))
     }
@@ -107,10 +113,19 @@ impl Server {
         }
     }
 
+    /// Nobody answers there.
+    pub(super) fn unreached(&self, source: io::Error) -> ClientError {
+        let at = self.to_string();
+        match self {
+            Self::Socket(_) => ClientError::Ask { at, source },
+            Self::Url(_) => ClientError::Unreached { at, source },
+        }
+    }
+
     pub(super) async fn connect(&self) -> Result<TokioIo<Pin<Box<dyn Stream>>>, ClientError> {
-        let failed = |source: io::Error| ClientError::Ask { at: self.to_string(), source };
+        let failed = |source| self.unreached(source);
         let stream: Pin<Box<dyn Stream>> = match self {
-            Self::Socket(path) => match UnixStream::connect(path).await {
+            Self::Socket(path) => match connect_to(path).await {
                 Ok(stream) => Box::pin(stream),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(ClientError::Denied(path.clone()));
@@ -130,6 +145,16 @@ impl Server {
             }
         };
         Ok(TokioIo::new(stream))
+    }
+}
+
+/// Connects. While the queue of connections that wait is full, it is tried again.
+async fn connect_to(path: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(LOOK).await,
+            connected => return connected,
+        }
     }
 }
 
@@ -156,7 +181,10 @@ fn tls(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, ClientError> {
             };
             let mut pem = Vec::new();
             let opened = open_regular(file).map_err(|error| wrong(&error))?;
-            opened.take(MAX_FILE).read_to_end(&mut pem).map_err(|error| wrong(&error))?;
+            opened.take(MAX_FILE + 1).read_to_end(&mut pem).map_err(|error| wrong(&error))?;
+            if pem.len() as u64 > MAX_FILE {
+                return Err(wrong(&format!("it is longer than {MAX_FILE} bytes")));
+            }
             for certificate in CertificateDer::pem_slice_iter(&pem) {
                 let certificate = certificate.map_err(|error| wrong(&error))?;
                 roots.add(certificate).map_err(|error| wrong(&error))?;

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::channel::Channel;
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::Response;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
@@ -51,6 +52,14 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
+    /// No API answers there.
+    #[error("no API answers at {at}: {source}")]
+    Unreached {
+        /// Where.
+        at: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Somebody answers there, but not to us.
     #[error(
         "permission denied at {0}: ask as root, as the instance's own user, or as a member of its `control.group`"
@@ -67,6 +76,12 @@ pub enum ClientError {
     /// It does not do what is asked.
     #[error("{0}")]
     Refused(String),
+    /// Its answer ends too early.
+    #[error("the answer of {at} ended too early; its log has the reason")]
+    CutOff {
+        /// Where.
+        at: String,
+    },
     /// What it sends is no answer.
     #[error("{at} sent no answer that this pmdns can read: {why}; is it the same version?")]
     Answer {
@@ -159,7 +174,7 @@ impl ApiClient {
     ///
     /// As of [`Self::ask`].
     pub fn done(&self, call: &Call) -> Result<String, ClientError> {
-        Ok(self.get::<Done>(call)?.done)
+        Ok(printable(&self.get::<Done>(call)?.done))
     }
 
     /// Makes a call that takes long. When `has_ended`, the instance is told to come to an end, and its answer is awaited.
@@ -200,7 +215,7 @@ impl ApiClient {
                 let mut response = self.checked(self.send(call, body).await?).await?;
                 let mut done = None;
                 while let Some(frame) = response.body_mut().frame().await {
-                    let frame = frame.map_err(|error| self.unread(error))?;
+                    let frame = frame.map_err(|_| self.cut_off())?;
                     match frame.into_data() {
                         Ok(data) => out.write_all(&data).and_then(|()| out.flush())?,
                         Err(frame) => {
@@ -212,7 +227,7 @@ impl ApiClient {
                         }
                     }
                 }
-                done.ok_or_else(|| self.unread("it has no end"))
+                done.map(|done| printable(&done)).ok_or_else(|| self.cut_off())
             };
             tokio::select! {
                 answer = self.in_time(call.patience() + EXTRA_PATIENCE, asked) => answer,
@@ -246,7 +261,7 @@ impl ApiClient {
             let (text, ()) = self.in_time(call.patience() + EXTRA_PATIENCE, both).await?;
             Ok(text)
         })?;
-        Ok(self.read::<Done>(&text)?.done)
+        Ok(printable(&self.read::<Done>(&text)?.done))
     }
 
     /// Runs an exchange on the calling thread.
@@ -255,7 +270,10 @@ impl ApiClient {
         exchange: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(exchange)
+        let done = runtime.block_on(exchange);
+        // The system's resolver may still look for a name.
+        runtime.shutdown_background();
+        done
     }
 
     async fn in_time<T>(
@@ -271,11 +289,11 @@ impl ApiClient {
         let stream = self.server.connect().await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream)
             .await
-            .map_err(|error| self.unread(error))?;
+            .map_err(|error| self.lost(&error))?;
         tokio::spawn(connection);
         let request = request(call, self.server.host(), self.server.token(), body);
         let request = request.map_err(|error| ClientError::Server(error.to_string()))?;
-        sender.send_request(request).await.map_err(|error| self.unread(error))
+        sender.send_request(request).await.map_err(|error| self.lost(&error))
     }
 
     /// The answer, if it is no refusal.
@@ -283,15 +301,21 @@ impl ApiClient {
         &self,
         response: Response<Incoming>,
     ) -> Result<Response<Incoming>, ClientError> {
-        let kind = response.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_vec());
-        if kind.as_deref() != Some(b"application/problem+json") {
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let (status, is_json) = (response.status(), kind == "application/json");
+        // The health of a node that is not fit is an answer too.
+        if status == StatusCode::OK || (status == StatusCode::SERVICE_UNAVAILABLE && is_json) {
             return Ok(response);
         }
-        let status = response.status().as_u16();
+        if kind != "application/problem+json" {
+            return Err(self.unread(format!("status {status}")));
+        }
         let ProblemDetails { detail, .. } = self.read(&self.whole(response).await?)?;
+        let detail = printable(&detail);
         Err(match (status, &self.server) {
-            (403, Server::Socket(path)) => ClientError::Denied(path.clone()),
-            (401 | 403, Server::Url(_)) => {
+            (StatusCode::FORBIDDEN, Server::Socket(path)) => ClientError::Denied(path.clone()),
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, Server::Url(_)) => {
                 ClientError::Token { at: self.server.to_string(), detail }
             }
             _ => ClientError::Refused(detail),
@@ -305,7 +329,11 @@ impl ApiClient {
 
     async fn whole(&self, response: Response<Incoming>) -> Result<String, ClientError> {
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let bytes = body.map_err(|error| self.unread(error))?.to_bytes();
+        let bytes = match body {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => return Err(self.unread(error)),
+            Err(_) => return Err(self.cut_off()),
+        };
         String::from_utf8(bytes.into()).map_err(|error| self.unread(error))
     }
 
@@ -318,7 +346,19 @@ impl ApiClient {
     }
 
     fn late(&self) -> ClientError {
-        ClientError::Ask { at: self.server.to_string(), source: io::ErrorKind::TimedOut.into() }
+        self.server.unreached(io::ErrorKind::TimedOut.into())
+    }
+
+    fn cut_off(&self) -> ClientError {
+        ClientError::CutOff { at: self.server.to_string() }
+    }
+
+    /// A connection that gave no answer.
+    fn lost(&self, error: &hyper::Error) -> ClientError {
+        match error.is_parse() || error.is_user() {
+            true => self.unread(error),
+            false => self.cut_off(),
+        }
     }
 }
 
@@ -333,4 +373,17 @@ fn open_until(has_ended: impl Fn() -> bool) -> (Body, impl Future<Output = ()>) 
         sleep(EXTRA_PATIENCE).await;
     };
     (Body::new(body), over)
+}
+
+/// A text of an instance without characters that a terminal would obey.
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
 }

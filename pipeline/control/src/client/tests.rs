@@ -110,3 +110,66 @@ async fn a_request_that_is_made_of_a_call_makes_this_call() {
     }
     assert_eq!(routes.len(), Call::ROUTES.len(), "each route has a call here");
 }
+
+/// A server that sends these bytes, whatever it is asked.
+fn server(name: &str, sent: &'static str) -> (std::path::PathBuf, std::thread::JoinHandle<()>) {
+    let file = format!("pmdns-client-{}-{name}.sock", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    let _ = std::fs::remove_file(&path);
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+        stream.write_all(sent.as_bytes()).unwrap();
+    });
+    (path, served)
+}
+
+#[test]
+fn what_a_server_sends_is_an_answer_or_says_why_not() {
+    let html = "HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\n{}";
+    let short = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{}";
+    let unfit =
+        "HTTP/1.1 503 Unavailable\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    let refusal = "HTTP/1.1 409 Conflict\r\ncontent-type: application/problem+json; charset=utf-8\r\n\
+        content-length: 77\r\n\r\n\
+        {\"type\":\"about:blank\",\"title\":\"Conflict\",\"status\":409,\"detail\":\"no\\u001b[2J\"}";
+    let ask = |name: &str, sent| {
+        let (path, served) = server(name, sent);
+        let answer = ApiClient::at_socket(&path).ask_within(&Call::Stats, Duration::from_secs(60));
+        served.join().unwrap();
+        std::fs::remove_file(path).unwrap();
+        answer
+    };
+    assert_eq!(ask("unfit", unfit).unwrap(), "{}");
+    let answer = ask("html", html).unwrap_err();
+    assert!(matches!(&answer, ClientError::Answer { why, .. } if why.contains("502")), "{answer}");
+    assert!(matches!(ask("short", short), Err(ClientError::CutOff { .. })));
+    assert!(matches!(ask("nothing", ""), Err(ClientError::CutOff { .. })));
+    assert!(matches!(ask("words", "error: no request\n"), Err(ClientError::Answer { .. })));
+    let refused = ask("refusal", refusal).unwrap_err();
+    assert_eq!(refused.to_string(), "no\\u{1b}[2J", "no terminal obeys it");
+}
+
+#[test]
+fn a_url_names_a_server_and_no_token_passes_in_clear_text() {
+    let at = |url: &str| ApiClient::at_url(url, "secret".to_owned(), None).map(|_| ());
+    for url in ["https://node2.example", "https://node2.example:8053/", "http://127.0.0.1:8053"] {
+        at(url).unwrap();
+    }
+    at("https://[2001:db8::1]:8053").unwrap();
+    at("http://[::1]").unwrap();
+    for (url, part) in [
+        ("https://node2.example:80530", "its port is no number up to 65535"),
+        ("https://node2.example:", "its port is no number up to 65535"),
+        ("http://node2.example", "clear text"),
+        ("ftp://node2.example", "neither with https"),
+        ("node2.example", "neither with https"),
+        ("https://node2.example/api", "more than a host"),
+        ("https://user@node2.example", "more than a host"),
+        ("https://", "no URL"),
+    ] {
+        let error = at(url).unwrap_err().to_string();
+        assert!(error.contains(part), "{url}: {error}");
+    }
+}

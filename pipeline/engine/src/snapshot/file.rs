@@ -20,6 +20,8 @@ use pmdns_config::narrow::to_u32;
 use pmdns_stages::cache::Head;
 use pmdns_stages::wire::name::word;
 
+use super::Loaded;
+
 /// The begin of the first block: a name, and the number of the format.
 const MAGIC: &[u8; 8] = b"pmdns\0\0\x01";
 /// The longest payload that is read.
@@ -56,6 +58,16 @@ pub enum SnapshotError {
         /// What is wrong.
         what: &'static str,
     },
+    /// It has come to a part that is damaged or missing.
+    #[error(
+        "what comes from its sender ends too early or is damaged ({why}); {loaded} before that"
+    )]
+    CutOff {
+        /// What was taken in of it.
+        loaded: Loaded,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// A reload has changed what its keys mean, while it was written.
     #[error("a reload has changed the views meanwhile; write it again")]
     OtherViews,
@@ -68,6 +80,15 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
+    /// It has come after so much was taken in.
+    pub(super) fn after(self, loaded: Loaded) -> Self {
+        match self {
+            Self::Damaged { what: why, .. } => Self::CutOff { loaded, why },
+            Self::Read { .. } => Self::CutOff { loaded, why: "its sender does not go on" },
+            other => other,
+        }
+    }
+
     /// Whether there is no such file.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
@@ -144,23 +165,33 @@ impl<W: Write> SnapshotWriter<W> {
 pub(super) struct Snapshot<R> {
     file: BufReader<R>,
     path: PathBuf,
+    origin: Origin,
+}
+
+/// Where a snapshot comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
     pub(super) times: Times,
     /// The meaning of the scopes in its keys.
     pub(super) scopes: String,
 }
 
+/// Reads a file to its end, and goes back to its beginning: it is complete. `path` is its name for errors.
+pub fn check(mut file: &File, path: &Path) -> Result<(), SnapshotError> {
+    let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
+    let mut snapshot = Snapshot::begin(file, path)?;
+    let mut entries = 0;
+    while let Some(words) = snapshot.next_entries(entries)? {
+        entries += split(&words).count() as u64;
+    }
+    file.rewind().map_err(failed)
+}
+
 impl Snapshot<File> {
-    /// Reads a file to its end, and again from its beginning: it is complete. `path` is its name for errors.
+    /// Begins to read a file that is complete.
     pub(super) fn read(file: File, path: &Path) -> Result<Self, SnapshotError> {
-        let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
-        let mut snapshot = Self::begin(file, path)?;
-        let mut entries = 0;
-        while let Some(words) = snapshot.next_entries(entries)? {
-            entries += split(&words).count() as u64;
-        }
-        snapshot.file.rewind().map_err(failed)?;
-        snapshot.read_origin()?;
-        Ok(snapshot)
+        check(&file, path)?;
+        Self::begin(file, path)
     }
 }
 
@@ -169,9 +200,14 @@ impl<R: Read> Snapshot<R> {
     pub(super) fn begin(file: R, path: &Path) -> Result<Self, SnapshotError> {
         let (file, path) = (BufReader::new(file), path.to_owned());
         let times = Times { start: 0, written: 0 };
-        let mut snapshot = Self { file, path, times, scopes: String::new() };
-        (snapshot.times, snapshot.scopes) = snapshot.read_origin()?;
+        let mut snapshot = Self { file, path, origin: Origin { times, scopes: String::new() } };
+        snapshot.origin = snapshot.read_origin()?;
         Ok(snapshot)
+    }
+
+    /// Where it comes from.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// The words of the next entries; `None` at the end, which must come after `before` entries.
@@ -195,7 +231,7 @@ impl<R: Read> Snapshot<R> {
         }
     }
 
-    fn read_origin(&mut self) -> Result<(Times, String), SnapshotError> {
+    fn read_origin(&mut self) -> Result<Origin, SnapshotError> {
         let (kind, payload) = self.block()?;
         let fixed = payload.split_first_chunk::<{ 3 * 8 }>();
         let [magic, start, written] = match fixed {
@@ -205,7 +241,7 @@ impl<R: Read> Snapshot<R> {
         let scopes = fixed.and_then(|(_, rest)| std::str::from_utf8(rest).ok());
         match scopes {
             Some(scopes) if magic == u64::from_le_bytes(*MAGIC) => {
-                Ok((Times { start, written }, scopes.to_owned()))
+                Ok(Origin { times: Times { start, written }, scopes: scopes.to_owned() })
             }
             _ => self.damaged("it is no snapshot, or one of another version"),
         }

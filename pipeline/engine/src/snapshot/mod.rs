@@ -21,14 +21,16 @@ use pmdns_config::files::open_regular;
 use pmdns_resolver::{Inquiry, Outlook, TakenIn};
 use pmdns_stages::cache::{Cache, Entry, Key, NameBuffer, Purge};
 
-pub use file::{SnapshotError, create};
+pub use file::{SnapshotError, check, create};
 
 use crate::clock::Clock;
 use crate::slowpath::{self, Block, JobRequest, MAX_BLOCKS};
-use file::{Snapshot, SnapshotWriter, Times, split};
+use file::{Origin, Snapshot, SnapshotWriter, Times, split};
 
 /// Entries given to a thread of the slow path at a time.
 const BATCH: usize = 256;
+/// Words of entries that are received before they are taken in: 16 MiB.
+const PIECE: usize = 2 << 20;
 /// How long a thread may take for its next block. Only one that has ended takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often to check whether the other job has ended.
@@ -68,6 +70,13 @@ impl Loaded {
         *known += one.known;
         *rewritten += one.rewritten;
         *no_room += one.no_room;
+    }
+
+    /// Adds the result of another part.
+    fn add_all(&mut self, other: Self) {
+        self.add(other.taken);
+        self.other_views += other.other_views;
+        self.unreadable += other.unreadable;
     }
 
     /// How many answers were not put into the cache, by reason.
@@ -216,28 +225,61 @@ impl CacheJobs {
     /// wrong clients.
     pub fn load(&self, path: &Path) -> Result<Loaded, SnapshotError> {
         let failed = |source| SnapshotError::Read { path: path.to_owned(), source };
-        let file = open_regular(path).map_err(failed)?;
-        self.take_in(Snapshot::read(file, path)?, path)
+        let mut snapshot = Snapshot::read(open_regular(path).map_err(failed)?, path)?;
+        let origin = snapshot.origin().clone();
+        let mut entries = 0;
+        self.take_in(&origin, path, || {
+            let words = snapshot.next_entries(entries)?;
+            entries += words.iter().map(|words| split(words).count() as u64).sum::<u64>();
+            Ok(words)
+        })
     }
 
-    /// The same of what comes from elsewhere, and may end too early. The answers before that end are taken in.
+    /// The same of what comes from elsewhere, and may end too early. The answers before that end are taken in. Neither other jobs
+    /// nor threads wait for the sender.
     pub fn receive(&self, from: impl Read) -> Result<Loaded, SnapshotError> {
         let path = Path::new("from its sender");
-        self.take_in(Snapshot::begin(from, path)?, path)
+        let mut snapshot = Snapshot::begin(from, path)?;
+        let origin = snapshot.origin().clone();
+        let (mut entries, mut loaded) = (0, Loaded::default());
+        loop {
+            let (mut piece, mut ended) = (Vec::new(), None);
+            while ended.is_none() && piece.len() < PIECE {
+                match snapshot.next_entries(entries) {
+                    Ok(Some(words)) => {
+                        entries += split(&words).count() as u64;
+                        piece.extend(words);
+                    }
+                    Ok(None) => ended = Some(Ok(())),
+                    Err(error) => ended = Some(Err(error)),
+                }
+            }
+            let mut piece = Some(piece).filter(|piece| !piece.is_empty());
+            if piece.is_some() {
+                loaded.add_all(self.take_in(&origin, path, || Ok(piece.take()))?);
+            }
+            match ended {
+                None => {}
+                Some(Ok(())) => return Ok(loaded),
+                Some(Err(error)) => return Err(error.after(loaded)),
+            }
+        }
     }
 
-    fn take_in<R: Read>(
+    /// Takes in the entries of a snapshot, of which `next` has the next ones.
+    fn take_in(
         &self,
-        mut snapshot: Snapshot<R>,
+        Origin { times, scopes }: &Origin,
         path: &Path,
+        mut next: impl FnMut() -> Result<Option<Vec<u64>>, SnapshotError>,
     ) -> Result<Loaded, SnapshotError> {
         let _turn = self.take_turn(PATIENCE)?;
         let (now, seconds) = self.now();
-        if snapshot.times.written > now + SKEW_SECONDS {
+        if times.written > now + SKEW_SECONDS {
             let what = "it is from the future: is the clock right?";
             return Err(SnapshotError::Damaged { path: path.to_owned(), what });
         }
-        let same_views = snapshot.scopes == self.scopes();
+        let same_views = *scopes == self.scopes();
         if !same_views {
             tracing::warn!(
                 "{} was written with other views; only answers for clients in none are taken from it",
@@ -253,14 +295,13 @@ impl CacheJobs {
             shards.push(Shard { give, batch: Vec::new() });
         }
         drop(done);
-        let (mut entries, mut loaded) = (0, Loaded::default());
-        while let Some(words) = snapshot.next_entries(entries)? {
+        let mut loaded = Loaded::default();
+        while let Some(words) = next()? {
             for entry in split(&words) {
-                entries += 1;
                 let is_ours = |entry: &Entry| {
                     same_views || entry.key(&mut NameBuffer::default()).scope() == 0
                 };
-                match self.restored(entry, snapshot.times, now, seconds) {
+                match self.restored(entry, *times, now, seconds) {
                     None => loaded.unreadable += 1,
                     Some(entry) if !is_ours(&entry) => loaded.other_views += 1,
                     Some(entry) => shards[self.cache.shard_of(entry.head().hash)].take(entry)?,

@@ -69,7 +69,8 @@ fn write(file: &TestFile) {
 
 fn read(file: &TestFile) -> Result<Vec<Vec<u64>>, SnapshotError> {
     let mut snapshot = open(file)?;
-    assert_eq!((snapshot.times, &*snapshot.scopes), (TIMES, SCOPES));
+    let origin = snapshot.origin();
+    assert_eq!((origin.times, &*origin.scopes), (TIMES, SCOPES));
     let mut all = Vec::new();
     while let Some(words) = snapshot.next_entries(all.len() as u64)? {
         all.extend(split(&words).map(<[u64]>::to_vec));
@@ -117,6 +118,46 @@ fn what_comes_before_the_end_of_a_stream_is_read() {
     let counts: Vec<u64> =
         (0..whole.len()).filter_map(|len| entries_of(&whole[..len]).ok()).collect();
     assert!(counts.is_sorted() && counts.contains(&0) && counts.contains(&2), "{counts:?}");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn what_is_received_is_taken_in_up_to_a_part_that_is_damaged() {
+    use pmdns_nics::hugepage::Arena;
+    use pmdns_stages::cache::Cache;
+
+    use super::CacheJobs;
+    use crate::clock::{Clock, SteppedTime};
+    use crate::slowpath::{JobRequest, job_requests};
+
+    let file = TestFile::new("received");
+    write(&file);
+    let whole = std::fs::read(&file.0).unwrap();
+    let arena = Arena::heap(1 << 17);
+    let (cache, _writers) = Cache::new(arena, 1, Seed::new([1; 16])).unwrap();
+    let (requests, orders) = job_requests();
+    // A thread that keeps whatever is loaded.
+    std::thread::spawn(move || {
+        while let Ok(JobRequest::Load(given, done)) = orders.recv() {
+            let kept = given.iter().map(|entries| entries.len() as u64).sum();
+            done.send(TakenIn { kept, ..TakenIn::default() }).unwrap();
+        }
+    });
+    let clock = Clock::stepped(SteppedTime::since(1_000_600)).with_first_second(100_000);
+    let jobs = CacheJobs::new(vec![requests], cache, clock, SCOPES.to_owned());
+    let loaded = jobs.receive(&*whole).unwrap();
+    assert_eq!((loaded.taken.kept, loaded.unreadable), (3, 0));
+    let mut kept = Vec::new();
+    for len in 0..whole.len() {
+        match jobs.receive(&whole[..len]).unwrap_err() {
+            SnapshotError::CutOff { loaded, .. } => kept.push(loaded.taken.kept),
+            SnapshotError::Damaged { .. } => assert!(kept.is_empty(), "it has not begun"),
+            other => panic!("{other}"),
+        }
+    }
+    assert!(kept.is_sorted() && kept.contains(&0) && kept.contains(&2) && kept.contains(&3));
+    let cut = jobs.receive(&whole[..whole.len() - 1]).unwrap_err().to_string();
+    assert!(cut.contains("3 answers loaded, 0 left out before that"), "{cut}");
 }
 
 #[test]

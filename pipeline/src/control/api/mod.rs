@@ -68,10 +68,9 @@ const TERMS: Terms = Terms {
     connection: Duration::from_secs(600),
     keeps_alive: true,
 };
-/// The same of the control socket. Who may ask there may watch packets for an hour.
+/// The same of the control socket.
 const CONTROL_BOUNDS: Bounds = Bounds { places: 32, per_peer: 8, grace: Duration::from_secs(1) };
-const CONTROL_TERMS: Terms =
-    Terms { service: "the control socket", connection: Duration::from_secs(3660), ..TERMS };
+const CONTROL_TERMS: Terms = Terms { service: "the control socket", ..TERMS };
 
 /// A running thread. Dropping it ends it.
 #[derive(Debug)]
