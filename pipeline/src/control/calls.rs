@@ -18,7 +18,8 @@ use super::reload::Reloader;
 use crate::lists::FetchState;
 use crate::overlay::Overlay;
 
-pub(crate) fn state(reloader: &Reloader, gauges: &Gauges) -> InstanceState {
+/// What runs, and since when, without what is said at run time.
+pub fn state(reloader: &Reloader, gauges: &Gauges) -> InstanceState {
     InstanceState {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: gauges.clock.duration_of(gauges.clock.now()).as_secs(),
@@ -28,7 +29,8 @@ pub(crate) fn state(reloader: &Reloader, gauges: &Gauges) -> InstanceState {
     }
 }
 
-pub(crate) fn views(config: &Config) -> Views {
+/// The groups of clients.
+pub fn views(config: &Config) -> Views {
     let group = |group: Option<&String>| group.map_or(DEFAULT_GROUP, String::as_str).to_owned();
     let lists_in = |number: u8| {
         let lists = config.blocklists.iter().map(|list| (&list.file, &list.views));
@@ -54,7 +56,8 @@ pub(crate) fn views(config: &Config) -> Views {
     Views { views: [others].into_iter().chain(views).collect() }
 }
 
-pub(crate) fn upstreams(config: &Config, gauges: &Gauges) -> UpstreamTable {
+/// The resolvers that are asked.
+pub fn upstreams(config: &Config, gauges: &Gauges) -> UpstreamTable {
     let roster = gauges.upstreams.roster();
     let upstreams = roster.in_use().into_iter().map(|(_, slot)| UpstreamAnswer {
         address: slot.upstream.address.to_string(),
@@ -70,7 +73,8 @@ pub(crate) fn upstreams(config: &Config, gauges: &Gauges) -> UpstreamTable {
     UpstreamTable { upstreams: upstreams.collect() }
 }
 
-pub(crate) fn lists(
+/// The block lists. `state_of` knows those that are fetched.
+pub fn lists(
     config: &Config,
     names: &RuleNames,
     overlay: &Overlay,
@@ -103,7 +107,7 @@ fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> Li
 }
 
 /// Where the file differs from the configuration in use.
-pub(crate) fn difference(reloader: &Reloader) -> ConfigDifference {
+pub fn difference(reloader: &Reloader) -> ConfigDifference {
     let read = ConfigText::read(reloader.path());
     let (file, error) = match &read {
         Ok(text) => (text.written(), text.error.as_ref().map(ToString::to_string)),

@@ -147,7 +147,7 @@ impl FetchedLists {
     }
 
     /// What is known of the fetches of the list with this file; `None`: it is not fetched.
-    pub(crate) fn state_of(&self, file: &Path) -> Option<FetchState> {
+    pub fn state_of(&self, file: &Path) -> Option<FetchState> {
         let list = self.followed.iter().find(|list| list.file == file)?;
         let failing = list.counters.failing.load(Ordering::Relaxed);
         Some(FetchState { failing, last_error: list.last_error.read() })
