@@ -82,14 +82,19 @@ fn outcome_of(reply: &CallReply) -> Outcome<'_> {
     }
 }
 
+/// Adds a character; one that is not seen, or that reorders others, is escaped.
+pub(crate) fn put_plain(out: &mut String, c: char) {
+    match c {
+        '"' | '\'' | '\\' => out.push(c),
+        c => out.extend(c.escape_debug()),
+    }
+}
+
 /// The text without characters that are not seen or that reorder others, in every form of the log, and not without end.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().take(MAX_TEXT) {
-        match c {
-            '"' | '\'' | '\\' => out.push(c),
-            c => out.extend(c.escape_debug()),
-        }
+        put_plain(&mut out, c);
     }
     if text.chars().nth(MAX_TEXT).is_some() {
         out += "...";

@@ -6,9 +6,8 @@
 //! ```
 //!
 //! Whoever builds an engine gives it [`load`]. Then each thread of the slow path that needs it has a driver, a thread with a
-//! tokio runtime. The engine knows drivers by its trait only, so what does not ask encrypted upstreams does not link the
-//! libraries for them. docs/adr/0018-encrypted-upstreams.md and docs/adr/0075-encrypted-upstreams-are-a-crate.md give the
-//! reasons.
+//! tokio runtime. The engine knows drivers by its trait only. So a program that asks no encrypted upstreams links no library for
+//! them. docs/adr/0018-encrypted-upstreams.md and docs/adr/0075-encrypted-upstreams-are-a-crate.md give the reasons.
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -18,6 +18,12 @@ pub const MAX_BODY: usize = 1 << 20;
 /// How long a body may take to come.
 const BODY_PATIENCE: Duration = Duration::from_secs(5);
 
+/// The type of a body, without its parameters (RFC 9110 section 8.3.1).
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.unwrap_or_default().split(';').next().unwrap_or_default().trim()
+}
+
 /// A body of JSON.
 pub(super) struct Json<T>(pub(super) T);
 
@@ -25,8 +31,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = ProblemDetails;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ProblemDetails> {
-        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let kind = media_type(request.headers());
         if !kind.eq_ignore_ascii_case("application/json") {
             let detail = "the body has to be JSON; send Content-Type: application/json";
             return Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::Response;
@@ -21,7 +20,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::Call;
 use crate::answers::Done;
-use crate::api::{DONE, ProblemDetails};
+use crate::api::{DONE, ProblemDetails, media_type};
+use crate::audit::put_plain;
 
 use connection::Server;
 use request::request;
@@ -120,11 +120,6 @@ impl ApiClient {
         Ok(Self { server: Server::at_url(url, token, ca_file)? })
     }
 
-    /// Whether it asks another machine's API, and not a socket of this one.
-    pub fn is_remote(&self) -> bool {
-        matches!(self.server, Server::Url(_))
-    }
-
     /// Makes a call. Returns the JSON of its reply.
     ///
     /// # Errors
@@ -190,10 +185,7 @@ impl ApiClient {
         self.run(async {
             let (body, over) = open_until(has_ended);
             let asked = async { self.text(self.send(call, body).await?).await };
-            tokio::select! {
-                answer = self.in_time(call.patience() + EXTRA_PATIENCE, asked) => answer,
-                () = over => Err(self.late()),
-            }
+            self.until(over, call, asked).await
         })
     }
 
@@ -229,10 +221,7 @@ impl ApiClient {
                 }
                 done.map(|done| printable(&done)).ok_or_else(|| self.cut_off())
             };
-            tokio::select! {
-                answer = self.in_time(call.patience() + EXTRA_PATIENCE, asked) => answer,
-                () = over => Err(self.late()),
-            }
+            self.until(over, call, asked).await
         })
     }
 
@@ -284,6 +273,19 @@ impl ApiClient {
         timeout(patience, exchange).await.unwrap_or_else(|_| Err(self.late()))
     }
 
+    /// The same for an exchange about a call that may be told to end.
+    async fn until<T>(
+        &self,
+        over: impl Future<Output = ()>,
+        call: &Call,
+        exchange: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        tokio::select! {
+            answer = self.in_time(call.patience() + EXTRA_PATIENCE, exchange) => answer,
+            () = over => Err(self.late()),
+        }
+    }
+
     /// Sends the request of a call. Returns the answer as soon as it begins.
     async fn send(&self, call: &Call, body: Body) -> Result<Response<Incoming>, ClientError> {
         let stream = self.server.connect().await?;
@@ -301,8 +303,7 @@ impl ApiClient {
         &self,
         response: Response<Incoming>,
     ) -> Result<Response<Incoming>, ClientError> {
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let kind = media_type(response.headers());
         let (status, is_json) = (response.status(), kind == "application/json");
         // The health of a node that is not fit is an answer too.
         if status == StatusCode::OK || (status == StatusCode::SERVICE_UNAVAILABLE && is_json) {
@@ -375,14 +376,13 @@ fn open_until(has_ended: impl Fn() -> bool) -> (Body, impl Future<Output = ()>) 
     (Body::new(body), over)
 }
 
-/// A text of an instance without characters that a terminal would obey.
+/// A text of an instance without characters that a terminal would obey: as in the audit, but for the ends of lines.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
+            c => put_plain(&mut out, c),
         }
     }
     out
