@@ -15,7 +15,7 @@ seed=${PMDNS_FUZZ_SEED-0}
 [[ $seconds =~ ^[0-9]+$ ]] || { echo "usage: scripts/fuzz.sh [SECONDS [TARGET...]]" >&2; exit 2; }
 targets=("${@:2}")
 if [[ ${#targets[@]} -eq 0 ]]; then
-    for file in bench/fuzz/targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
+    for file in bench/fuzz/src/targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
 fi
 
 mkdir -p "${CARGO_TARGET_DIR:-target}/fuzz"
@@ -26,8 +26,7 @@ flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 -Cllvm-args=-sanitizer-coverage-trace-compares"
 if compgen -G "$(rustc --print target-libdir)/librustc-*_rt.asan.a" > /dev/null; then
     # The only option here that stable Rust would not take.
-    export RUSTC_BOOTSTRAP=1
-    flags+=" -Zsanitizer=address"
+    export RUSTC_BOOTSTRAP=1 PMDNS_FUZZ_SANITIZER=-Zsanitizer=address
 fi
 PMDNS_FUZZ_FLAGS=$flags RUSTC_WRAPPER=$PWD/bench/fuzz/rustc.sh cargo build --release --locked \
     --manifest-path bench/fuzz/Cargo.toml --target "$host" --target-dir "$folder/build"
@@ -58,6 +57,11 @@ fuzz() {
         END { printf "%s: %d runs in %d s of CPU time, %d edges, corpus %s\n", name, runs, cpu, cov, corpus }' "$log"
 }
 export -f fuzz
-mkdir -p "$folder/tmp"
-export folder seconds seed programs="$folder/build/$host/release" TMPDIR="$folder/tmp"
+mkdir -p "$folder/programs"
+# Some targets write a file for each input: in memory, where there is room for that.
+TMPDIR=$(mktemp -d -p /dev/shm pmdns-fuzz.XXXXXX 2> /dev/null || mktemp -d "$folder/tmp.XXXXXX")
+trap 'rm -rf "$TMPDIR"' EXIT
+export folder seconds seed programs="$folder/programs" TMPDIR
+# One program has all targets, and does the one that it is called by.
+for target in "${targets[@]}"; do ln -sf "$folder/build/$host/release/pmdns-fuzz" "$programs/$target"; done
 printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'

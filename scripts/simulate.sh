@@ -24,8 +24,8 @@ while [[ $# -gt 0 ]]; do
 done
 [[ $seconds ]] || usage
 
-# Only our own code has to be fast: Cargo.toml says what this profile is. The packages are those of the labs, which share the build.
-build=(cargo test --profile checked -p pmdns -p pmdns-bench --test simulator)
+# What `scripts/test.sh tests` has built already.
+build=(cargo test --workspace --test simulator)
 "${build[@]}" --no-run
 [[ ${PMDNS_SEED-} ]] || echo "from seed $from on, for $seconds s"
 PMDNS_SIMULATOR_SECONDS=$seconds PMDNS_FIRST_SEED=$from RUST_BACKTRACE=${RUST_BACKTRACE-0} \

@@ -4,7 +4,8 @@
 #
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
-# alerting validation labs console api pci
+# alerting validation labs pci
+# Parts of labs, alone: console (the web console), api (the HTTP API).
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
 # NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), soak (hours), sanitizers, empty-root (every
 # step in an empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names fewer).
@@ -12,7 +13,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
-SLOW=(simulator loom instructions fuzzing alerting validation labs console api pci)
+SLOW=(simulator loom instructions fuzzing alerting validation labs pci)
+PARTS=(console api)
 NAMED=(bridge first-port vhost package browser soak sanitizers empty-root)
 
 formatting() {
@@ -39,6 +41,7 @@ book() {
     PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin" mdbook build docs --dest-dir "$(realpath "${CARGO_TARGET_DIR:-target}")/book"
 }
 
+# What is built here serves the simulator, validation and the labs too: the same packages, features and profile.
 tests() { cargo test --workspace; }
 
 # These have to build without DPDK.
@@ -54,7 +57,7 @@ simulator() { scripts/simulate.sh --seconds 60 --from 0; }
 # The model check of what cores share.
 loom() {
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-        cargo test --release -p pmdns-stages --no-default-features --test cache_loom --test client_table_loom
+        cargo test -p pmdns-stages --no-default-features --test cache_loom --test client_table_loom
 }
 
 instructions() { scripts/instructions.sh; }
@@ -69,18 +72,20 @@ alerting() {
 }
 
 # Validation beside Unbound.
-validation() { cargo test -p pmdns-validator --test mutation -- --ignored; }
+validation() { cargo test --workspace --test mutation -- --ignored; }
 
-# All labs and the programs they run: one command, so that everything is built once, with the same features. With --release in
-# the place of the profile their figures mean something.
+# All labs and the programs they run. With --release their figures mean something.
 # `zones` holds zone files to named-checkzone.
-LABS=(cargo test --profile checked -p pmdns -p pmdns-bench -p pmdns-config --test lab --test zones)
+LABS=(cargo test --workspace --test lab --test zones)
 
 labs() {
+    scripts/install.sh --browser
+    scripts/install.sh --api
+    # A lab looks at its tables.
+    book
     "${LABS[@]}" --no-run
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
-    as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: \
-        --skip console:: --skip api_schema:: --skip soak::
+    as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: --skip soak::
 }
 
 # Memory that stands still. PMDNS_SOAK_SECONDS=900 makes it shorter, and leaves out heavy hitters, which take an hour to fill.
@@ -95,7 +100,6 @@ browser() {
 # The web console in Chromium. PMDNS_DRAW=FOLDER makes the pictures of docs/images there.
 console() {
     scripts/install.sh --browser
-    # A lab looks at its tables.
     book
     "${LABS[@]}" --no-run
     as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture console::
@@ -123,7 +127,7 @@ lab_in_a_machine() {
         return
     fi
     "${LABS[@]}" --no-run
-    local binary=${CARGO_TARGET_DIR:-target}/checked/pmdns
+    local binary=${CARGO_TARGET_DIR:-target}/debug/pmdns
     if [[ $(id -u) -eq 0 ]]; then scripts/lab-vm.sh "$1" "$binary"; else sudo -E scripts/lab-vm.sh "$1" "$binary"; fi
 }
 pci() { lab_in_a_machine pci; }
@@ -161,8 +165,8 @@ for argument in "$@"; do
         --fast) steps+=("${FAST[@]}") ;;
         vm) steps+=(pci bridge first-port vhost) ;;
         *)
-            if [[ " ${FAST[*]} ${SLOW[*]} ${NAMED[*]} " != *" $argument "* ]]; then
-                sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
+            if [[ " ${FAST[*]} ${SLOW[*]} ${PARTS[*]} ${NAMED[*]} " != *" $argument "* ]]; then
+                sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
                 exit 2
             fi
             steps+=("$argument")
@@ -173,15 +177,18 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} bridge first-port vhost browser soak " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} ${PARTS[*]} bridge first-port vhost browser soak " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi
 done
 scripts/install.sh "${packages[@]}"
 
+took="packages $SECONDS"
 for step in "${steps[@]}"; do
     printf '\n== %s (%d s)\n' "$step" "$SECONDS"
+    began=$SECONDS
     "$step"
+    took+=", $step $((SECONDS - began))"
 done
-printf '\n== finished (%d s)\n' "$SECONDS"
+printf '\n== finished (%d s): %s\n' "$SECONDS" "$took"

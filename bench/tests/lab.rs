@@ -2,7 +2,7 @@
 //! Unbound on the kernel's end of a TAP, with the generator itself upstream.
 //!
 //! Needs root, huge pages, and pmdns built with the same profile as this test. Run
-//! `cargo test --profile checked -p pmdns -p pmdns-bench --test lab -- --ignored --nocapture`.
+//! `cargo test -p pmdns -p pmdns-bench --test lab -- --ignored --nocapture`.
 //! Its harness is shared with pmdns's own labs.
 
 #![cfg(feature = "dpdk")]

@@ -2,7 +2,7 @@
 //!
 //! `scripts/test.sh` runs them. Each makes network, mount and process namespaces of its own and
 //! nothing outlives it; `lab/harness.rs` says how, and which run side by side. Alone:
-//! `cargo test --profile checked -p pmdns --test lab -- --ignored --test-threads=1 --nocapture tap`
+//! `cargo test -p pmdns --test lab -- --ignored --test-threads=1 --nocapture tap`
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 #![allow(

@@ -25,11 +25,11 @@ use pmdns_stages::wire::name::Seed;
 use crate::forwarder::MAX_FRAME;
 
 /// Our query sources and the upstreams, by family.
-pub const SOURCES: [&str; 2] = ["10.77.0.60", "fd77::60"];
+pub(crate) const SOURCES: [&str; 2] = ["10.77.0.60", "fd77::60"];
 /// See [`SOURCES`].
-pub const UPSTREAMS: [&str; 2] = ["192.0.2.1:53", "[2001:db8::1]:53"];
+pub(crate) const UPSTREAMS: [&str; 2] = ["192.0.2.1:53", "[2001:db8::1]:53"];
 /// The hardware address of the gateways.
-pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
+pub(crate) const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xfa];
 
 /// The configuration.
 const CONFIG: &str = r#"
@@ -73,7 +73,7 @@ const LOOK: usize = 256;
 const TRIES: usize = 8;
 
 /// A pmdns that asks.
-pub struct Asking {
+pub(crate) struct Asking {
     rig: Rig,
     time: SteppedTime,
     clock: Clock,
@@ -91,20 +91,20 @@ pub struct Asking {
 
 /// A query that has left.
 #[derive(Clone)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Our end.
-    pub from: SocketAddr,
+    pub(crate) from: SocketAddr,
     /// The upstream.
-    pub to: SocketAddr,
+    pub(crate) to: SocketAddr,
     /// The IP packet, which ICMP errors quote.
-    pub packet: Vec<u8>,
+    pub(crate) packet: Vec<u8>,
     /// Where the message starts in it.
-    pub message_at: usize,
+    pub(crate) message_at: usize,
 }
 
 impl Asking {
     /// One that has found its next hops.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let config = Config::from_toml(CONFIG).expect("a lawful configuration");
         let time = SteppedTime::default();
         let clock = Clock::stepped(time).with_first_second(FIRST_SECOND);
@@ -148,7 +148,7 @@ impl Asking {
     }
 
     /// A query over this family that is under way. `None`: none leaves any more.
-    pub fn under_way(&mut self, is_ipv6: bool) -> Option<Asked> {
+    pub(crate) fn under_way(&mut self, is_ipv6: bool) -> Option<Asked> {
         for turn in 0..TURNS {
             let waiting = self.asked[usize::from(is_ipv6)].as_ref().map(|(asked, _)| asked.clone());
             if let Some(asked) = waiting.filter(|asked| self.waits(asked)) {
@@ -166,7 +166,7 @@ impl Asking {
     }
 
     /// Whether a query still waits for its reply.
-    pub fn waits(&self, asked: &Asked) -> bool {
+    pub(crate) fn waits(&self, asked: &Asked) -> bool {
         let source = self.sources.find(0, asked.from.ip());
         source.is_some_and(|source| self.sources.owner(source, asked.from.port()).is_some())
     }
@@ -178,7 +178,7 @@ impl Asking {
 
     /// A frame comes while a query of each family is under way. It ends one only if it has three things of that query in it: the
     /// UDP port, the id and the upstream's address. The last of many that do not belong to the query ends it too.
-    pub fn hand(&mut self, bytes: &[u8], verified: Verified) {
+    pub(crate) fn hand(&mut self, bytes: &[u8], verified: Verified) {
         let before = self.totals();
         let waiting: Vec<(Asked, u64)> = self.asked.iter().flatten().cloned().collect();
         let waiting: Vec<_> = waiting.into_iter().filter(|(asked, _)| self.waits(asked)).collect();
@@ -215,7 +215,7 @@ impl Asking {
     }
 
     /// How many frames have come. One that has seen many is replaced, so that what was found can be replayed.
-    pub fn inputs(&self) -> usize {
+    pub(crate) fn inputs(&self) -> usize {
         self.inputs
     }
 

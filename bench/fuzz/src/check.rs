@@ -58,13 +58,13 @@ impl<'f> Datagram<'f> {
 }
 
 /// The DNS message in a frame; `None` if there is none.
-pub fn message(frame: &[u8]) -> Option<&[u8]> {
+pub(crate) fn message(frame: &[u8]) -> Option<&[u8]> {
     Datagram::read(frame).map(|datagram| datagram.message())
 }
 
 /// Checks that the frame `sent` is a sound answer to the frame `asked`, if it is one to a query at all. Whether others can
 /// read its records depends on who made them.
-pub fn answers(asked: &[u8], sent: &[u8]) {
+pub(crate) fn answers(asked: &[u8], sent: &[u8]) {
     let Some(answer) = Datagram::read(sent).filter(|one| be16(one.bytes, udp::SOURCE) == Some(53))
     else {
         return;
@@ -119,7 +119,7 @@ fn whole_records(message: &[u8]) {
 
 /// Checks that `answer` has whole records, and only those of the question's own chain of aliases.
 /// They have to be those of the message `upstream`, `elapsed` seconds later.
-pub fn own_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elapsed: u32) {
+pub(crate) fn own_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elapsed: u32) {
     whole_records(answer);
     // Data that this library refuses are for the client to judge.
     let Ok(ours) = Message::from_vec(answer) else { return };
@@ -176,7 +176,7 @@ pub fn own_records(upstream: &[u8], answer: &[u8], lifetimes: &Lifetimes, elapse
 }
 
 /// Whether two answers differ in nothing but TTLs.
-pub fn same_but_for_ttls(left: &[u8], right: &[u8]) -> bool {
+pub(crate) fn same_but_for_ttls(left: &[u8], right: &[u8]) -> bool {
     without_ttls(left) == without_ttls(right)
 }
 
@@ -196,7 +196,7 @@ fn records(message: &[u8]) -> Vec<WireRecord> {
 }
 
 /// The question of a message: name, type, class. `None` if it has no whole one.
-pub fn question(message: &[u8]) -> Option<(&[u8], u16, u16)> {
+pub(crate) fn question(message: &[u8]) -> Option<(&[u8], u16, u16)> {
     let rest = message.get(HEADER_LEN..)?;
     let (name, rest) = rest.split_at(name::length(rest)?);
     let fixed = be32(rest, 0)?;

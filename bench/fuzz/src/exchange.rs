@@ -12,7 +12,7 @@ use crate::forwarder::Forwarder;
 /// Has the line ask `query`, replies with `upstream`, and checks what the client gets `later` seconds after.
 ///
 /// `None`: the line does not ask such things. An error: the message is no answer.
-pub fn exchange(
+pub(crate) fn exchange(
     forwarder: &mut Forwarder,
     query: &QueryFrame,
     upstream: &[u8],

@@ -6,32 +6,32 @@ use pmdns_nics::{Burst, Verified};
 use pmdns_stages::miss::Miss;
 
 /// The longest frame that is handed over: what Ethernet carries, and some.
-pub const MAX_FRAME: usize = 1600;
+pub(crate) const MAX_FRAME: usize = 1600;
 
 /// What became of a frame.
-pub struct Fate {
+pub(crate) struct Fate {
     /// Frames that were sent.
-    pub sent: Vec<Vec<u8>>,
+    pub(crate) sent: Vec<Vec<u8>>,
     /// Questions for the slow path.
-    pub misses: Vec<Miss>,
+    pub(crate) misses: Vec<Miss>,
 }
 
 /// A line that stays from one input to the next, as a real one does.
-pub struct Forwarder {
+pub(crate) struct Forwarder {
     /// The rig behind it.
-    pub rig: Rig,
+    pub(crate) rig: Rig,
     totals: Totals,
 }
 
 impl Forwarder {
     /// A line on one core, with `more` in its config.
-    pub fn new(more: &str) -> Self {
+    pub(crate) fn new(more: &str) -> Self {
         Self { rig: Rig::new(&config(more)), totals: Totals::default() }
     }
 
     /// Hands a frame to the port and lets the line work. The frame must be in exactly one counter afterwards, and no buffer
     /// may be missing.
-    pub fn hand(&mut self, bytes: &[u8], verified: Verified) -> Fate {
+    pub(crate) fn hand(&mut self, bytes: &[u8], verified: Verified) -> Fate {
         let mut frame = self.rig.frame(&bytes[..bytes.len().min(MAX_FRAME)]);
         frame.set_verified(verified);
         self.rig.offer(0, &mut Burst::from_iter([frame]));
@@ -54,7 +54,7 @@ impl Forwarder {
     }
 
     /// The time in seconds, as entries have it.
-    pub fn seconds(&self) -> u32 {
+    pub(crate) fn seconds(&self) -> u32 {
         let clock = self.rig.gauges.clock;
         clock.context(clock.now()).seconds
     }

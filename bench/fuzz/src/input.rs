@@ -5,48 +5,48 @@ use pmdns_stages::wire::dns::flag;
 
 /// Bytes that have not been read yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'d> {
+pub(crate) struct Input<'d> {
     rest: &'d [u8],
 }
 
 impl<'d> Input<'d> {
     /// All of an input.
-    pub fn new(data: &'d [u8]) -> Self {
+    pub(crate) fn new(data: &'d [u8]) -> Self {
         Self { rest: data }
     }
 
     /// The next byte.
-    pub fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.rest.split_first() else { return 0 };
         self.rest = rest;
         *first
     }
 
     /// The next two bytes as a number.
-    pub fn number(&mut self) -> u16 {
+    pub(crate) fn number(&mut self) -> u16 {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
     /// The next bytes, as many as there are up to `count`.
-    pub fn bytes(&mut self, count: usize) -> &'d [u8] {
+    pub(crate) fn bytes(&mut self, count: usize) -> &'d [u8] {
         let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;
         taken
     }
 
     /// Everything that is left.
-    pub fn rest(&self) -> &'d [u8] {
+    pub(crate) fn rest(&self) -> &'d [u8] {
         self.rest
     }
 
     /// Whether nothing is left.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// The query of some client. Three bytes choose the IP version, the number of VLANs, the flags, EDNS and the letter
     /// case.
-    pub fn dress(&mut self, query: QueryFrame) -> QueryFrame {
+    pub(crate) fn dress(&mut self, query: QueryFrame) -> QueryFrame {
         let (how, udp_size) = (self.byte(), self.number());
         let bit = |number: u8| how >> number & 1 == 1;
         let mut query = if bit(0) { query.over_ipv6() } else { query };

@@ -23,7 +23,7 @@ use pmdns_stages::{Answer, Packet, StageName, Step};
 use crate::check;
 
 /// What becomes of a query.
-pub enum Judged {
+pub(crate) enum Judged {
     /// It was answered here with this frame.
     Answered(Vec<u8>),
     /// No rule concerns it: the cache is asked next.
@@ -33,19 +33,19 @@ pub enum Judged {
 }
 
 /// The stages that rules are used by.
-pub struct Judge {
+pub(crate) struct Judge {
     stages: Stages,
     rules: Arc<Ruleset>,
     seed: Seed,
 }
 
 /// A config without any rules but those that are to be tried.
-pub fn no_rules() -> Config {
+pub(crate) fn no_rules() -> Config {
     Config { policy: Settings { special_use: false, ..Settings::default() }, ..Config::default() }
 }
 
 /// A file for rules that are read from files. Each process has its own, and writes it again and again.
-pub fn file(text: &[u8]) -> PathBuf {
+pub(crate) fn file(text: &[u8]) -> PathBuf {
     let path = std::env::temp_dir().join(format!("pmdns-fuzz-{}", std::process::id()));
     std::fs::write(&path, text).expect("the folder for temporary files can be written");
     path
@@ -53,7 +53,7 @@ pub fn file(text: &[u8]) -> PathBuf {
 
 impl Judge {
     /// Judges by the rules of `config`; `None` if they are refused.
-    pub fn new(config: &Config) -> Option<Self> {
+    pub(crate) fn new(config: &Config) -> Option<Self> {
         let seed = Seed::new([7; 16]);
         let port = Port::new(OUR_MAC, [OUR_IPV4.into()]);
         let (arena, ticks_per_second) = (Arena::heap(1 << 12), 1000);
@@ -63,7 +63,7 @@ impl Judge {
     }
 
     /// Judges a query, and checks the answer if there is one.
-    pub fn ask(&mut self, asked: &QueryFrame) -> Judged {
+    pub(crate) fn ask(&mut self, asked: &QueryFrame) -> Judged {
         let mut packet = act_once(&mut self.stages.parse, asked.packet(), &at(0));
         if packet.step != Step::after(StageName::Parse) || packet.answer != Answer::None {
             return Judged::Other;
@@ -82,7 +82,7 @@ impl Judge {
     }
 
     /// Has the answer of an upstream judged that has these records, and checks what the client gets.
-    pub fn respond(&mut self, asked: &QueryFrame, packet: &Packet, records: &[ReplyRecord]) {
+    pub(crate) fn respond(&mut self, asked: &QueryFrame, packet: &Packet, records: &[ReplyRecord]) {
         let miss = Miss::of(packet, 0);
         let (key, lifetimes) = (miss.key(), LIFETIMES);
         let hash = key.hash(self.seed, miss.key);
@@ -100,7 +100,7 @@ impl Judge {
 
     /// Asks for each record, which must be in the answer bit for bit unless other rules say otherwise. Of records that are the same
     /// but for the letters of names, the first is.
-    pub fn ask_for(&mut self, records: &[LocalRecord]) {
+    pub(crate) fn ask_for(&mut self, records: &[LocalRecord]) {
         for record in records {
             let plain = query("a. A").edns(1232, false);
             let asked = QueryFrame { name: record.name.to_vec(), qtype: record.rtype, ..plain };

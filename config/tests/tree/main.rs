@@ -15,6 +15,7 @@ mod opens;
 mod package;
 mod paths;
 mod refusals;
+mod release;
 mod run;
 mod shared;
 mod tidy;

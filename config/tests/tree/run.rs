@@ -127,7 +127,7 @@ fn every_step_that_test_sh_speaks_of_can_be_asked_for() {
     let spoken_of: Vec<&str> = head.split([' ', ',', '.', ':', ')']).collect();
     let is_function = |step: &str| script.contains(&format!("\n{step}() {{"));
     let mut steps = Vec::new();
-    for name in ["FAST", "SLOW", "NAMED"] {
+    for name in ["FAST", "SLOW", "PARTS", "NAMED"] {
         let (_, list) = script.split_once(&format!("\n{name}=(")).unwrap();
         steps.extend(list.split_once(')').unwrap().0.split(' '));
     }

@@ -1,19 +1,17 @@
 //! Fuzz target: any records, written and compressed by another library as an upstream would, to any client and back.
 //!
 //! Unlike `reply`, every input is a well-formed message: none may be refused, but where aliases contradict each other.
-#![no_main]
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::check::question;
+use crate::exchange::exchange;
+use crate::forwarder::Forwarder;
+use crate::input::Input;
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, MX, NS, NULL, PTR, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
-use libfuzzer_sys::fuzz_target;
-use pmdns_fuzz::check::question;
-use pmdns_fuzz::exchange::exchange;
-use pmdns_fuzz::forwarder::Forwarder;
-use pmdns_fuzz::input::Input;
 use pmdns_stages::cache::Lifetimes;
 use pmdns_stages::testing::query;
 
@@ -82,7 +80,8 @@ fn message(input: &mut Input<'_>) -> Message {
     message
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mut client = input.dress(query("a. A"));
     let later = u32::from(input.byte());
@@ -104,4 +103,4 @@ fuzz_target!(|data: &[u8]| {
             "a well-formed reply is used: {outcome:?}"
         );
     });
-});
+}

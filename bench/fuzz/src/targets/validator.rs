@@ -3,11 +3,9 @@
 //! The first byte says how the rest is read. If it is even, the rest is a message, whose own question was asked. If it
 //! is odd, two bytes choose a question that the hierarchy of `pmdns-hierarchy` can answer. Changes to that answer, or
 //! to records fetched for it, follow. No change has a signed zone's key, so an answer that passes has to be true.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use pmdns_fuzz::check::question;
-use pmdns_fuzz::input::Input;
+use crate::check::question;
+use crate::input::Input;
 use pmdns_hierarchy::{Message, NOW, Name, OwnedRecord, World, oracle, rtype};
 use pmdns_validator::{
     Progress, Question, SecurityStatus, TrustAnchor, Validator, ValidatorLimits,
@@ -29,7 +27,8 @@ thread_local! {
     static WORLD: World = World::new();
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     WORLD.with(|world| {
         if input.byte() & 1 == 0 {
@@ -38,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
             changed(world, &mut input);
         }
     });
-});
+}
 
 /// A message as it stands, as the reply and as what is fetched.
 fn raw(world: &World, message: &[u8]) {

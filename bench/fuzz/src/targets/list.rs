@@ -1,20 +1,19 @@
 //! Fuzz target: block lists, up to what becomes of the names in them. The first byte says the format, the rest is the file.
-#![no_main]
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
+use crate::input::Input;
+use crate::judge::{Judge, Judged, file, no_rules};
 use pmdns_config::files::{Scope, list_from};
 use pmdns_config::{BlockAction, Blocklist, Config, ListFormat};
-use pmdns_fuzz::input::Input;
-use pmdns_fuzz::judge::{Judge, Judged, file, no_rules};
 use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::wire::name;
 
 /// Names that are asked for, at most.
 const MAX_NAMES: usize = 64;
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let format = match input.byte() % 4 {
         0 => ListFormat::Auto,
@@ -51,4 +50,4 @@ fuzz_target!(|data: &[u8]| {
             blocks(below);
         }
     }
-});
+}

@@ -1,6 +1,5 @@
 //! Fuzz target: a request to the HTTP API. The first line is the method, the address and the token, what follows is the body.
 //! Behind the API is an instance that says yes to everything.
-#![no_main]
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +9,6 @@ use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
-use libfuzzer_sys::fuzz_target;
 use pmdns_control::CallSender;
 use pmdns_control::api::{Guard, Peer, Rate, Router, Tokens, respond, router};
 use tokio::runtime::{Builder, Runtime};
@@ -34,7 +32,8 @@ fn api() -> (Runtime, Router) {
     (runtime, router(calls, Arc::new(guard), true))
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (head, body) = (&data[..end], data.get(end + 1..).unwrap_or_default());
     let Ok(head) = std::str::from_utf8(head) else { return };
@@ -70,4 +69,4 @@ fuzz_target!(|data: &[u8]| {
             }
         });
     });
-});
+}

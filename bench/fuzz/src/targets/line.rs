@@ -2,15 +2,13 @@
 //!
 //! The first byte chooses the kind of the rest. It is a frame, or a frame whose checksums the port has verified, so
 //! that wrong ones reach the other stages. Or it is a DNS message from some client, which three more bytes describe.
-#![no_main]
 
 use std::cell::RefCell;
 
+use crate::check;
+use crate::forwarder::Forwarder;
+use crate::input::Input;
 use hickory_proto::op::Message;
-use libfuzzer_sys::fuzz_target;
-use pmdns_fuzz::check;
-use pmdns_fuzz::forwarder::Forwarder;
-use pmdns_fuzz::input::Input;
 use pmdns_nics::Verified;
 use pmdns_stages::Answer;
 use pmdns_stages::testing::{act_once, at, query};
@@ -50,7 +48,8 @@ fn start() -> Forwarder {
     forwarder
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (frame, verified) = match input.byte() % 3 {
         0 => (input.rest().to_vec(), Verified::NOTHING),
@@ -77,4 +76,4 @@ fuzz_target!(|data: &[u8]| {
             check::answers(&frame, packet.frame.bytes());
         }
     });
-});
+}

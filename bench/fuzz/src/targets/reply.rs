@@ -2,15 +2,13 @@
 //!
 //! Five bytes choose the client's options, the lifetimes of answers, and the age of this one at the second query. The
 //! rest is the message. The client asks the message's own question.
-#![no_main]
 
 use std::cell::RefCell;
 
-use libfuzzer_sys::fuzz_target;
-use pmdns_fuzz::check::question;
-use pmdns_fuzz::exchange::exchange;
-use pmdns_fuzz::forwarder::Forwarder;
-use pmdns_fuzz::input::Input;
+use crate::check::question;
+use crate::exchange::exchange;
+use crate::forwarder::Forwarder;
+use crate::input::Input;
 use pmdns_stages::cache::Lifetimes;
 use pmdns_stages::testing::query;
 
@@ -18,7 +16,8 @@ thread_local! {
     static FORWARDER: RefCell<Forwarder> = RefCell::new(Forwarder::new(""));
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mut client = input.dress(query("a. A"));
     let min_ttl = if input.byte() & 1 == 1 { 60 } else { 0 };
@@ -30,4 +29,4 @@ fuzz_target!(|data: &[u8]| {
     FORWARDER.with_borrow_mut(|forwarder| {
         let _ = exchange(forwarder, &client, message, &lifetimes, later);
     });
-});
+}

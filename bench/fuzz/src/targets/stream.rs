@@ -1,9 +1,7 @@
 //! Fuzz target: the first bytes of a connection of clients. The first byte says what they are: a header of the PROXY protocol,
 //! messages behind their lengths, HTTP/1.1, or HTTP/2. TLS and QUIC below them are those of rustls and quinn.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use pmdns_fuzz::input::Input;
+use crate::input::Input;
 use pmdns_streams::fuzzing::{FirstBytes, LONGEST_QUERY, proxied, serve};
 
 /// Bytes of a DNS header.
@@ -11,7 +9,8 @@ const HEADER: usize = 12;
 /// What HTTP/2 begins with (RFC 9113 section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (kind, bytes) = match input.byte() % 4 {
         0 => {
@@ -32,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
         FirstBytes::Http1 => assert!(got.is_empty() || got.starts_with(b"HTTP/1."), "{got:?}"),
         FirstBytes::Http2 => {}
     }
-});
+}
 
 /// The client got whole answers, no more than it sent messages.
 fn check_framed(got: &[u8], sent: &[u8]) {

@@ -1,18 +1,17 @@
 //! Fuzz target: response policy zones, up to what becomes of queries and of upstreams' answers. The input is the zone's file.
 //!
 //! Names to ask for are taken from the file itself, so that rules are met.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use crate::judge::{Judge, Judged, file, no_rules};
 use pmdns_config::wire_name;
 use pmdns_config::{Config, Rpz};
-use pmdns_fuzz::judge::{Judge, Judged, file, no_rules};
 use pmdns_stages::testing::{QueryFrame, ReplyRecord, query};
 
 /// Names that are asked for, at most.
 const MAX_NAMES: usize = 16;
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let rpz = Rpz { file: file(data), origin: Some("rpz.example".to_owned()), ..Rpz::default() };
     let Some(mut judge) = Judge::new(&Config { rpz: vec![rpz], ..no_rules() }) else { return };
     let text = String::from_utf8_lossy(data);
@@ -27,4 +26,4 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-});
+}

@@ -2,16 +2,14 @@
 //!
 //! Three bytes describe the client, one the query, two are its id, and one says which letters are large. Then either
 //! the datagram follows as it stands, or changes to the right reply: pairs of a place and what it is XORed with.
-#![no_main]
 
 use std::cell::RefCell;
 
+use crate::check::question;
+use crate::forwarder::Forwarder;
+use crate::input::Input;
 use hickory_proto::op::Message;
-use libfuzzer_sys::fuzz_target;
 use pmdns_engine::slowpath::fuzz_api::AskedQuery;
-use pmdns_fuzz::check::question;
-use pmdns_fuzz::forwarder::Forwarder;
-use pmdns_fuzz::input::Input;
 use pmdns_nics::Verified;
 use pmdns_stages::cache::{Entry, Lifetimes, Unusable};
 use pmdns_stages::testing::query;
@@ -55,7 +53,8 @@ fn changed_reply(sent: &[u8], input: &mut Input<'_>) -> Vec<u8> {
     reply
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let client = input.dress(query("www.example. A"));
     let (how, id) = (input.byte(), input.number());
@@ -81,4 +80,4 @@ fuzz_target!(|data: &[u8]| {
             assert_ne!(entry.err(), Some(Unusable::OtherQuestion), "it was just matched");
         }
     });
-});
+}

@@ -1,16 +1,15 @@
 //! Fuzz target: local records as an operator writes them, up to the answers made of them.
 //!
 //! The input is text: lines of `NAME TYPE DATA`, up to the first that is no record; the rest of the input is ignored.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use crate::judge::{Judge, no_rules};
 use pmdns_config::{Config, Local, LocalRecord};
-use pmdns_fuzz::judge::{Judge, no_rules};
 
 /// Records of one input, at most.
 const MAX_RECORDS: usize = 16;
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let record = |line: &str| {
         let mut words = line.splitn(3, ' ');
@@ -22,4 +21,4 @@ fuzz_target!(|data: &[u8]| {
     if let Some(mut judge) = Judge::new(&Config { local: local.collect(), ..no_rules() }) {
         judge.ask_for(&records);
     }
-});
+}

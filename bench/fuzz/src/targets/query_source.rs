@@ -6,17 +6,15 @@
 //!
 //! Or it is a frame for a whole pmdns that asks over its port. Or it changes a frame that would be right for the query under way:
 //! a reply, an ICMP error or a fragment.
-#![no_main]
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use libfuzzer_sys::fuzz_target;
+use crate::asking::{Asked, Asking, FAR_MAC};
+use crate::input::Input;
 use pmdns_config::Vlan;
-use pmdns_fuzz::asking::{Asked, Asking, FAR_MAC};
-use pmdns_fuzz::input::Input;
 use pmdns_nics::{Burst, FramePool, HeapPool, Verified};
 use pmdns_stages::datagram::{self, Endpoints};
 use pmdns_stages::neighbor::{Neighbor, heard};
@@ -237,7 +235,8 @@ fn fuzz_asking(kind: u8, input: &mut Input<'_>) {
     });
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let kind = input.byte();
     if kind % 8 >= 4 {
@@ -277,4 +276,4 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     });
-});
+}

@@ -1,12 +1,10 @@
 //! Fuzz target: configurations of other servers. The first byte says the format, the rest is the file and all that it includes.
-#![no_main]
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use libfuzzer_sys::fuzz_target;
+use crate::input::Input;
 use pmdns_config::Config;
-use pmdns_fuzz::input::Input;
 use pmdns_import::{Files, ServerKind, import};
 
 /// The file, and one that it may include.
@@ -29,7 +27,8 @@ impl Files for Fuzzed<'_> {
     }
 }
 
-fuzz_target!(|data: &[u8]| {
+/// One input.
+pub(crate) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let format = match input.byte() % 4 {
         0 => Some(ServerKind::Unbound),
@@ -43,4 +42,4 @@ fuzz_target!(|data: &[u8]| {
         }
         Err(error) => assert!(format.is_none(), "{error}"),
     }
-});
+}
