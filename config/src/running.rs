@@ -16,7 +16,7 @@ pub struct WrittenConfig(Table);
 /// A key that two configurations differ in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDifference {
-    /// Its path, as `upstream[1].address`.
+    /// Its path, as `upstream[192.0.2.1:53].weight`.
     pub key: String,
     /// Its value in one, if it has one, without secrets.
     pub one: Option<String>,
@@ -57,11 +57,22 @@ impl WrittenConfig {
         toml::to_string_pretty(&shown).unwrap_or_default()
     }
 
-    /// The keys that differ.
+    /// The keys that differ. A table of an array is called by what people know it by, and one that only one of both has is one
+    /// difference.
     pub fn differences(&self, other: &Self) -> Vec<KeyDifference> {
         let mut paths = Vec::new();
         let aligned = aligned(&self.0, &other.0);
         compare_tables("", &self.0, &aligned, &mut paths);
+        let is_gone = |table: &str| {
+            let value = value_at(&aligned, table);
+            value.and_then(Value::as_table).is_some_and(Table::is_empty)
+        };
+        for path in &mut paths {
+            if let Some(end) = table_in(path).filter(|end| is_gone(&path[..*end])) {
+                path.truncate(end);
+            }
+        }
+        paths.dedup();
         let text = |table: &Table, path: &str| {
             let mut value = value_at(table, path)?.clone();
             match path.rsplit('.').next().is_some_and(|key| SECRETS.contains(&key)) {
@@ -70,14 +81,30 @@ impl WrittenConfig {
             }
             Some(value.to_string())
         };
-        let difference = |key: String| KeyDifference {
-            one: text(&self.0, &key),
-            other: text(&aligned, &key),
-            needs_restart: !is_reloaded(&key),
-            key,
+        let difference = |path: String| KeyDifference {
+            one: text(&self.0, &path),
+            other: text(&aligned, &path).filter(|_| !is_gone(&path)),
+            needs_restart: !is_reloaded(&path),
+            key: known(&path, &self.0).or_else(|| known(&path, &aligned)).unwrap_or(path),
         };
         paths.into_iter().map(difference).collect()
     }
+}
+
+/// Where the table of an array ends in a path that begins with one that people know by a key.
+fn table_in(path: &str) -> Option<usize> {
+    let (array, _) = path.split_once('[')?;
+    KNOWN_BY.iter().find(|(known, _)| *known == array)?;
+    path.find(']').map(|end| end + 1)
+}
+
+/// The path with what people know its table by, as in `upstream[192.0.2.1:53].weight`.
+fn known(path: &str, table: &Table) -> Option<String> {
+    let end = table_in(path)?;
+    let (array, _) = path.split_once('[')?;
+    let (_, key) = KNOWN_BY.iter().find(|(known, _)| *known == array)?;
+    let name = value_at(table, &path[..end])?.get(key)?.as_str()?.to_owned();
+    Some(format!("{array}[{name}]{}", &path[end..]))
 }
 
 /// Arrays of tables, with the key by which people know one of these tables.
@@ -172,13 +199,16 @@ mod tests {
             all.into_iter().map(|one| one.key).collect()
         };
         assert_eq!(keys(&["a", "b", "c"], &["a", "b", "c"]), Vec::<String>::new());
-        assert_eq!(
-            keys(&["a", "b", "c"], &["b", "c"]),
-            ["upstream[0].address", "upstream[0].weight"]
-        );
-        assert_eq!(keys(&["b", "c"], &["a", "b", "c"]), ["upstream[2]"]);
+        assert_eq!(keys(&["a", "b", "c"], &["b", "c"]), ["upstream[a]"]);
+        assert_eq!(keys(&["b", "c"], &["a", "b", "c"]), ["upstream[a]"]);
+        let gone = upstreams(&["a", "b"]).differences(&upstreams(&["b"]));
+        assert!(gone[0].one.as_ref().is_some_and(|one| one.contains("weight")), "{gone:?}");
+        assert_eq!((gone[0].other.as_ref(), gone[0].needs_restart), (None, false));
         let other_order = keys(&["a", "b"], &["b", "a"]);
-        assert_eq!(other_order, ["upstream[0].address", "upstream[1].address"], "it may decide");
+        assert_eq!(other_order, ["upstream[a].address", "upstream[b].address"], "it may decide");
+        let other = WrittenConfig::of("[[upstream]]\naddress = \"a\"\nweight = 3\n");
+        let weight = upstreams(&["a"]).differences(&other);
+        assert_eq!(weight[0].key, "upstream[a].weight");
     }
 
     #[test]
@@ -214,7 +244,7 @@ mod tests {
         let keys: Vec<_> =
             before.differences(&file).into_iter().map(|one| (one.key, one.needs_restart)).collect();
         assert!(keys.contains(&("block.names".to_owned(), false)), "{keys:?}");
-        assert!(keys.contains(&("view[0].clients".to_owned(), false)), "{keys:?}");
+        assert!(keys.contains(&("view[v].clients".to_owned(), false)), "{keys:?}");
         assert!(running.to_toml().contains("group = \"h\""), "{}", running.to_toml());
     }
 }

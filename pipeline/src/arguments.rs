@@ -28,7 +28,7 @@ pub use self::clients::ClientCommand;
 pub use self::instance::{ConfigFile, ImportFormat, Instance, config_file};
 pub use self::lists::ListCommand;
 pub use self::local::LocalCommand;
-pub use self::request::{AskedFor, Listing, Printed};
+pub use self::request::{AskedFor, Changing, Listing, Printed};
 pub use self::searches::{LogArguments, PacketFilter, TraceArguments};
 pub use self::traffic::{HitterArguments, LimitArguments};
 pub use self::upstreams::UpstreamCommand;
@@ -194,7 +194,7 @@ pub enum Command {
         views: Vec<String>,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Let a name pass on a running instance, whatever lists and policy zones say.
     ///
@@ -211,7 +211,7 @@ pub enum Command {
         views: Vec<String>,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Remove the entry of a name on a running instance, whether it blocks or allows. The answer says which it was.
     #[command(after_help = "Example: pmdns unblock ads.example.com --view kids")]
@@ -223,7 +223,7 @@ pub enum Command {
         view: Option<String>,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Print the names that are blocked and allowed on a running instance, at most 1,000.
     #[command(after_help = "Example: pmdns entries ads.example.com --json")]
@@ -405,7 +405,7 @@ pub enum Command {
         zone: String,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Show a running instance on the terminal, second by second; q quits, space pauses.
     #[command(after_help = "Example: pmdns top --once")]

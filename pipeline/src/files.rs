@@ -10,7 +10,6 @@ use pmdns::control::print;
 use pmdns::control::reload;
 use pmdns::doctor;
 use pmdns::machine::{FILES_TO_READ, Finding, Machine};
-use pmdns::runtime::Runtime;
 use pmdns_config::files::create_new;
 use pmdns_config::{Config, ConfigError, ConfigText, NamedPath, Pin, Streams};
 use pmdns_engine::slowpath::Anchors;
@@ -49,8 +48,8 @@ pub(super) fn check(file: &Path, elsewhere: bool) -> Result<(), Failure> {
         wrong.extend(OpenClients::read(settings).err().map(|error| at_key(&read, error)));
         wrong.extend(Anchors::load(&settings.dnssec).err().map(|error| at_key(&read, error)));
         wrong.extend(ApiListener::check(settings).err().map(|error| at_key(&read, error)));
-        let entries = Runtime::check(settings.control.entries.as_deref()).err();
-        wrong.extend(entries.map(|error| at_key(&read, error)));
+        let kept = settings.control.entries.as_deref().map(pmdns_changes::read);
+        wrong.extend(kept.and_then(Result::err).map(|error| at_key(&read, error)));
         match spki_pin(&settings.streams) {
             Ok(found) => pin = found,
             Err(error) => wrong.push(at_key(&read, error)),

@@ -170,8 +170,9 @@ fn drain(instance: &ApiClient, wait: Option<u64>) -> Result<(), Failure> {
 }
 
 /// Makes a call, and prints what is wanted of its answer.
-fn print_asked(AskedFor { call, instance, printed }: AskedFor) -> Result<(), Failure> {
-    let client = instance.client()?;
+fn print_asked(asked: AskedFor) -> Result<(), Failure> {
+    let AskedFor { call, instance, until_restart, printed } = asked;
+    let client = instance.client()?.until_restart(until_restart);
     let mut out = io::stdout().lock();
     match printed {
         Printed::Done => Ok(writeln!(out, "{}", client.done(&call)?)?),

@@ -93,7 +93,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
         load_encrypted: pmdns_encrypted::load,
     })?;
     let clients = clients.zip(engine.clients.take());
-    let start = |(open, table): (OpenClients, _)| open.without_journal().start(table, None);
+    let start = |(open, table): (OpenClients, _)| open.without_journal().start(table, None, None);
     let _clients = clients.map(start).transpose()?;
     let gauges = engine.gauges.clone();
     let running = engine.start(config, false)?;

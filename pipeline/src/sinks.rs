@@ -60,14 +60,6 @@ impl SinkReport {
     }
 }
 
-/// Whether the surroundings refuse a file that is right: a full disk, a quota, a bound on sizes, a file system that broke or
-/// became read-only. That may end, so it ends nothing here.
-pub(crate) fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    matches!(error.kind(), FileTooLarge | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
-        || error.raw_os_error() == Some(libc::EIO)
-}
-
 /// Writes some of `bytes` to a file, pipe, socket or terminal, which may take none until `deadline`.
 pub(crate) fn write_until(
     sink: BorrowedFd<'_>,

@@ -1,15 +1,18 @@
-//! Limits on the misses of zones, as operators and floods make them. They end with the process.
+//! Limits on the misses of zones, as operators and floods make them. Those of operators are kept over a restart.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pmdns_changes::{Author, JournalLine, OperatorChange, Refused, Subject, What, ZoneLimitKept};
 use pmdns_config::limits::{MAX_LIMIT_SECONDS, MAX_ZONE_LIMITS, MAX_ZONE_RATE};
 use pmdns_config::{LimitAnswer, wire_name};
 use pmdns_control::hitters::{LimitRow, LimitTable};
-use pmdns_control::{Call, CallReply, LimitOrder, Refusal};
+use pmdns_control::{Call, LimitOrder, Refusal};
 use pmdns_engine::zone_limits::LimitsLender;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
+
+use crate::runtime::unix_time;
 
 /// Limits that floods may make. A flood of many zones leaves room for the limits of operators.
 const MAX_FLOOD_LIMITS: usize = MAX_ZONE_LIMITS / 4 * 3;
@@ -23,7 +26,9 @@ struct Made {
     text: String,
     rate: u32,
     until: Option<Instant>,
-    by: String,
+    /// The same, in seconds since 1970.
+    ends: Option<u64>,
+    author: Author,
     /// Misses a second of the flood it is for.
     misses: u64,
     limit: Arc<ZoneLimit>,
@@ -43,7 +48,12 @@ pub struct ZoneLimiter {
     refused_before: u64,
 }
 
-type Refused = (Refusal, String);
+impl Made {
+    fn change(&self) -> OperatorChange {
+        let limit = ZoneLimitKept { zone: self.text.clone(), rate: self.rate, until: self.ends };
+        OperatorChange { what: What::Limit(limit), author: self.author.clone() }
+    }
+}
 
 impl ZoneLimiter {
     /// Without limits. Clients over one will get `answer`.
@@ -57,28 +67,60 @@ impl ZoneLimiter {
         Self { lender, answer, prefixes, ticks_per_second, made, is_changed, refused_before }
     }
 
-    /// Answers a call about limits.
-    pub fn answer(&mut self, call: &Call, by: &str, now: Instant) -> CallReply {
-        let done = match call {
-            Call::Limit(order) => self.limit(order, by, now),
+    /// Makes a change of limits. Returns what it does, and the line that keeps it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made, and the text says why.
+    pub fn change(
+        &mut self,
+        call: &Call,
+        author: &Author,
+        now: Instant,
+    ) -> Result<(String, JournalLine), Refused> {
+        match call {
+            Call::Limit(order) => self.limit(order, author, now),
             Call::Unlimit(zone) => self.unlimit(zone),
-            _ => return CallReply::of(&self.list(now)),
-        };
-        match done {
-            Ok(done) => CallReply::Done(done),
-            Err((refusal, why)) => CallReply::Refused(refusal, why),
+            _ => Err((Refusal::Unable, "this is no change of limits".to_owned())),
         }
     }
 
     /// Limits a zone for an operator. A limit that it has is replaced, and what that has counted begins anew.
-    pub fn limit(&mut self, order: &LimitOrder, by: &str, now: Instant) -> Result<String, Refused> {
-        self.make(order, by, 0, now)
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::change`].
+    pub fn limit(
+        &mut self,
+        order: &LimitOrder,
+        author: &Author,
+        now: Instant,
+    ) -> Result<(String, JournalLine), Refused> {
+        let done = self.make(order, author.clone(), 0, now)?;
+        let line = self.made.last().map(|made| JournalLine::Set(Box::new(made.change())));
+        Ok((done, line.ok_or_else(|| wrong("no limit was made".to_owned()))?))
+    }
+
+    /// Has limits in force that an earlier process has kept, at this time in seconds since 1970.
+    pub fn take_kept(&mut self, kept: &[OperatorChange], (now, unix_time): (Instant, u64)) {
+        for OperatorChange { what, author } in kept {
+            let What::Limit(ZoneLimitKept { zone, rate, until }) = what else { continue };
+            let left =
+                until.map(|until| until.saturating_sub(unix_time).min(MAX_LIMIT_SECONDS.into()));
+            let seconds = left.map(|left| u32::try_from(left).unwrap_or(u32::MAX));
+            let order = LimitOrder { zone: zone.clone(), rate: *rate, seconds };
+            match self.make(&order, author.clone(), 0, now) {
+                // The clock may have been wrong when it was made.
+                Ok(_) => self.made.last_mut().into_iter().for_each(|made| made.ends = *until),
+                Err((_, why)) => tracing::warn!("the limit of {zone} is not in force: {why}"),
+            }
+        }
     }
 
     fn make(
         &mut self,
         order: &LimitOrder,
-        by: &str,
+        author: Author,
         misses: u64,
         now: Instant,
     ) -> Result<String, Refused> {
@@ -99,10 +141,11 @@ impl ZoneLimiter {
         }
         let limit = Arc::new(ZoneLimit::new(&zone, *rate, self.ticks_per_second));
         let until = seconds.map(|seconds| now + Duration::from_secs(seconds.into()));
-        let (text, by) = (text.trim_end_matches('.').to_ascii_lowercase(), by.to_owned());
+        let ends = seconds.map(|seconds| author.since.saturating_add(seconds.into()));
+        let text = text.trim_end_matches('.').to_ascii_lowercase();
         let end = seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
         let done = format!("{text} is limited to {rate} misses a second{end}");
-        self.made.push(Made { zone, text, rate: *rate, until, by, misses, limit });
+        self.made.push(Made { zone, text, rate: *rate, until, ends, author, misses, limit });
         self.is_changed = true;
         Ok(done)
     }
@@ -119,7 +162,7 @@ impl ZoneLimiter {
         if self.made.iter().any(|made| made.zone == zone) {
             return Ok(None);
         }
-        let floods = || self.made.iter().filter(|made| made.by == FLOOD);
+        let floods = || self.made.iter().filter(|made| made.author.by == FLOOD);
         if floods().count() >= MAX_FLOOD_LIMITS {
             let smallest = floods().min_by_key(|made| made.misses);
             let Some(smaller) = smallest.filter(|made| made.misses < misses) else {
@@ -129,14 +172,15 @@ impl ZoneLimiter {
             let zone = smaller.zone.clone();
             self.remove(|made| made.zone == zone);
         }
-        self.make(order, FLOOD, misses, now).map(Some)
+        let author = Author { by: FLOOD.to_owned(), since: unix_time(), until_restart: true };
+        self.make(order, author, misses, now).map(Some)
     }
 
-    fn unlimit(&mut self, text: &str) -> Result<String, Refused> {
+    fn unlimit(&mut self, text: &str) -> Result<(String, JournalLine), Refused> {
         let zone = zone_of(text)?;
         match self.remove(|made| made.zone == zone) {
             0 => Err((Refusal::Unknown, format!("`{text}` has no limit"))),
-            _ => Ok(format!("{text} has no limit any more")),
+            _ => Ok((format!("{text} has no limit any more"), unset(text))),
         }
     }
 
@@ -146,10 +190,15 @@ impl ZoneLimiter {
             let (passed, refused) = made.limit.counts();
             let seconds_left =
                 made.until.map(|until| until.saturating_duration_since(now).as_secs());
-            let (zone, by) = (made.text.clone(), made.by.clone());
+            let (zone, by) = (made.text.clone(), made.author.by.clone());
             LimitRow { zone, rate: made.rate, seconds_left, passed, refused, by }
         };
         LimitTable { limits: self.made.iter().map(row).collect() }
+    }
+
+    /// The limits of operators and floods, as changes.
+    pub fn changes(&self) -> impl Iterator<Item = OperatorChange> {
+        self.made.iter().map(Made::change)
     }
 
     /// How many zones are limited, and how many misses were refused since the start.
@@ -158,9 +207,18 @@ impl ZoneLimiter {
         (self.made.len() as u64, self.refused_before + refused)
     }
 
-    /// Lifts limits whose time is over, and lends the others to the cores if they have changed.
-    pub fn turn(&mut self, now: Instant) {
-        self.remove(|made| made.until.is_some_and(|until| until <= now));
+    /// Lifts limits whose time is over, and lends the others to the cores if they have changed. Returns the lines by which the file
+    /// forgets those that it has.
+    pub fn turn(&mut self, now: Instant) -> Vec<JournalLine> {
+        let is_over = |made: &Made| made.until.is_some_and(|until| until <= now);
+        let kept = self.made.iter().filter(|made| is_over(made) && !made.author.until_restart);
+        let over = kept.map(|made| unset(&made.text)).collect();
+        self.remove(is_over);
+        self.lend();
+        over
+    }
+
+    fn lend(&mut self) {
         if self.lender.collect() || !self.is_changed {
             return;
         }
@@ -174,7 +232,7 @@ impl ZoneLimiter {
         for made in self.made.extract_if(.., |made| ends(made)) {
             let (passed, refused) = made.limit.counts();
             self.refused_before += refused;
-            let Made { text, by, .. } = made;
+            let Made { text, author: Author { by, .. }, .. } = made;
             tracing::info!(
                 "the limit of {text} by {by} has ended: {passed} misses passed, {refused} were refused"
             );
@@ -182,6 +240,11 @@ impl ZoneLimiter {
         self.is_changed |= self.made.len() < before;
         before - self.made.len()
     }
+}
+
+/// The line by which the file forgets the limit of a zone.
+fn unset(zone: &str) -> JournalLine {
+    JournalLine::Unset(Subject::Limit(zone.to_owned()))
 }
 
 fn zone_of(text: &str) -> Result<Box<[u8]>, Refused> {
@@ -209,6 +272,10 @@ mod tests {
         ZoneLimiter::new(lender, LimitAnswer::Drop, prefixes, 1000)
     }
 
+    fn author() -> Author {
+        Author { by: "test".to_owned(), since: 1000, until_restart: false }
+    }
+
     fn order(zone: &str, rate: u32, seconds: Option<u32>) -> LimitOrder {
         LimitOrder { zone: zone.to_owned(), rate, seconds }
     }
@@ -225,9 +292,9 @@ mod tests {
         };
         limiter.turn(start);
         assert_eq!(taken(), 0, "nothing has changed");
-        limiter.limit(&order("Example.com.", 5, Some(60)), "test", start).unwrap();
+        limiter.limit(&order("Example.com.", 5, Some(60)), &author(), start).unwrap();
         limiter.turn(start);
-        limiter.limit(&order("example.org", 0, None), "test", start).unwrap();
+        limiter.limit(&order("example.org", 0, None), &author(), start).unwrap();
         limiter.turn(start);
         assert_eq!(taken(), 2, "the second waits until the first is taken");
         limiter.turn(start);
@@ -246,11 +313,39 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_in_force_again_for_the_time_that_is_left() {
+        let start = Instant::now();
+        let mut before = limiter(LimitsLender::new(1).0);
+        let mut lines = Vec::new();
+        for (zone, seconds) in [("a.example", Some(60)), ("b.example", None)] {
+            lines.push(before.limit(&order(zone, 5, seconds), &author(), start).unwrap().1);
+        }
+        before.limit_flood(&order("flood.example", 1, None), 9, start).unwrap();
+        let kept: Vec<OperatorChange> = lines
+            .into_iter()
+            .map(|line| match line {
+                JournalLine::Set(change) => *change,
+                JournalLine::Unset(subject) => panic!("{subject:?}"),
+            })
+            .collect();
+        assert!(kept.iter().eq(before.changes().collect::<Vec<_>>()[..2].iter()));
+        let mut after = limiter(LimitsLender::new(1).0);
+        after.take_kept(&kept, (start, 1040));
+        let left: Vec<_> = after.list(start).limits.iter().map(|row| row.seconds_left).collect();
+        assert_eq!(left, [Some(20), None]);
+        assert!(after.changes().eq(kept), "it ends when it was to end");
+        assert_eq!(after.turn(start + Duration::from_secs(19)), []);
+        assert_eq!(after.turn(start + Duration::from_secs(20)), [unset("a.example")]);
+        assert_eq!(after.turn(start + Duration::from_secs(21)), []);
+        assert_eq!(before.turn(start + Duration::from_secs(99)), [unset("a.example")]);
+    }
+
+    #[test]
     fn what_is_out_of_bounds_is_refused() {
         let mut limiter = limiter(LimitsLender::new(1).0);
         let now = Instant::now();
         let mut limit =
-            |zone: &str, rate, seconds| limiter.limit(&order(zone, rate, seconds), "test", now);
+            |zone: &str, rate, seconds| limiter.limit(&order(zone, rate, seconds), &author(), now);
         for (zone, rate, seconds) in [
             ("", 1, None),
             (".", 1, None),
@@ -272,7 +367,7 @@ mod tests {
     fn floods_leave_room_for_limits_of_operators_and_replace_none() {
         let mut limiter = limiter(LimitsLender::new(1).0);
         let now = Instant::now();
-        limiter.limit(&order("zone0.example", 7, None), "test", now).unwrap();
+        limiter.limit(&order("zone0.example", 7, None), &author(), now).unwrap();
         let mut flood = |number: usize| {
             let zone = format!("zone{number}.example");
             limiter.limit_flood(&order(&zone, 1, Some(60)), number as u64, now)
@@ -287,7 +382,9 @@ mod tests {
         assert_eq!(flood(2), Ok(None));
         assert_eq!((limiter.list(now).limits[0].rate, limiter.counts().0), (7, 49));
         for number in 0..MAX_ZONE_LIMITS - MAX_FLOOD_LIMITS - 1 {
-            limiter.limit(&order(&format!("mine{number}.example"), 1, None), "test", now).unwrap();
+            limiter
+                .limit(&order(&format!("mine{number}.example"), 1, None), &author(), now)
+                .unwrap();
         }
     }
 }

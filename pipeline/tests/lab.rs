@@ -93,6 +93,8 @@ mod idle;
 mod import;
 #[path = "lab/import_cases.rs"]
 mod import_cases;
+#[path = "lab/kept.rs"]
+mod kept;
 #[path = "lab/kernel.rs"]
 mod kernel;
 #[path = "lab/lifecycle.rs"]

@@ -146,7 +146,7 @@ pub struct Control {
     pub socket: PathBuf,
     /// The group whose members may ask there as well, by name or number; absent: root and pmdns's own user alone.
     pub group: Option<String>,
-    /// The file that keeps names blocked and allowed at run time, and local records; absent: they end with the process.
+    /// The file that keeps what operators change at run time; absent: their changes end with the process.
     pub entries: Option<PathBuf>,
     /// The folder that lists added at run time are kept in; absent: none can be added.
     pub lists: Option<PathBuf>,

@@ -4,6 +4,7 @@ use crate::files::files;
 
 /// The sources of the texts of replies.
 const REPLIES: [&str; 13] = [
+    "pipeline/changes/src/",
     "pipeline/control/src/",
     "pipeline/src/capture/",
     "pipeline/src/clients/",
@@ -13,7 +14,6 @@ const REPLIES: [&str; 13] = [
     "pipeline/src/hitters/",
     "pipeline/src/lists/",
     "pipeline/src/lookup/",
-    "pipeline/src/overlay/",
     "pipeline/src/query_log/",
     "pipeline/src/runtime/",
     "pipeline/src/zone_limits.rs",

@@ -71,7 +71,7 @@ const FILES: [(&str, Of); 33] = [
     ),
     ("pipeline/src/admission.rs", Clients("ShareTable")),
     ("pipeline/src/service.rs", Clients("Gate")),
-    ("pipeline/src/runtime/journal.rs", Ours("changes of operators")),
+    ("pipeline/changes/src/keeper.rs", Ours("changes of operators")),
     ("pipeline/engine/src/slowpath/channels.rs", Ours("jobs on the cache")),
     ("pipeline/encrypted/src/dot.rs", Ours("queries that have a piece of a quota")),
     ("pipeline/encrypted/src/thread.rs", Ours("queries that have a piece of a quota")),
@@ -163,7 +163,7 @@ const TABLES: [(&str, &str, Of); 23] = [
         Ours("refreshes of our own; an answer without one expires"),
     ),
     ("pipeline/validator/src/job.rs", "MAX_HELD", One("of one validation")),
-    ("pipeline/src/runtime/mod.rs", "MAX_WAITING", Ours("requests of operators")),
+    ("pipeline/changes/src/askers.rs", "MAX_WAITING", Ours("requests of operators")),
     ("pipeline/src/hitters/floods.rs", "MAX_FLOODS", Ours("a larger flood displaces the smallest")),
     (
         "pipeline/src/zone_limits.rs",

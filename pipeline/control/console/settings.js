@@ -35,9 +35,10 @@ function differences() {
     { title: "changed at run time", name: true, of: (one) => one.change },
     { title: "by", of: (one) => one.by },
     { title: "since", of: (one) => moment(one.since) },
+    { title: "holds", of: (one) => (one.until_restart ? "until a restart" : "") },
   ], {
     key: (one) => `${one.change} ${one.since}`,
-    empty: "No upstream and no list was changed at run time.",
+    empty: "Nothing was changed at run time.",
     caption: "Changes at run time",
   });
   const trouble = element("p", { class: "error" });

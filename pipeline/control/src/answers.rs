@@ -138,6 +138,9 @@ pub struct RuntimeChange {
     pub by: String,
     /// When, in seconds since 1970.
     pub since: u64,
+    /// Whether it ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_restart: bool,
 }
 
 /// The configuration in use.
@@ -154,6 +157,9 @@ pub struct Configuration {
     pub records: Vec<RecordRequest>,
 }
 
+/// The most changes of run time that are shown beside each other.
+pub const MAX_CHANGES_SHOWN: usize = 1000;
+
 /// Where the configuration in use and the file differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Difference)]
@@ -162,7 +168,7 @@ pub struct ConfigDifference {
     pub keys: Vec<DifferentKey>,
     /// The problem of the file, if it cannot be used.
     pub error: Option<String>,
-    /// Changes of run time, which the file does not have.
+    /// Changes of run time, which the file does not have: of upstreams, lists, limits, names and clients, at most 1,000.
     #[serde(default)]
     pub changes: Vec<RuntimeChange>,
     /// Names blocked or allowed at run time, which the file does not have.
@@ -201,6 +207,9 @@ pub struct NameEntry {
     pub by: String,
     /// When, in seconds since 1970.
     pub since: u64,
+    /// Whether it ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_restart: bool,
 }
 
 /// A part of the names that are blocked or allowed at run time.
@@ -225,6 +234,9 @@ pub struct AddedRecord {
     pub by: String,
     /// When, in seconds since 1970.
     pub since: u64,
+    /// Whether it ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_restart: bool,
 }
 
 /// A part of the local records of run time.

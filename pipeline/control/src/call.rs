@@ -16,6 +16,8 @@ use crate::query_log::LogSearch;
 use crate::trace::PacketSearch;
 use crate::upstreams::{NewUpstream, UpstreamState};
 
+/// The parameter of a change that is to end with the process.
+pub(crate) const UNTIL_RESTART: &str = "until_restart";
 /// The most entries or records of one answer.
 pub const MAX_PAGE: usize = 1000;
 /// As many as come without a wish.
@@ -95,7 +97,7 @@ calls! {
     Views: Read GET "/api/v1/views", KNOWN;
     /// The resolvers that are asked.
     Upstreams: Figures GET "/api/v1/upstreams", KNOWN;
-    /// Ask one more, until the instance stops.
+    /// Ask one more.
     AddUpstream(NewUpstream): Operate POST "/api/v1/upstreams", WORK;
     /// Have the one with this address asked otherwise.
     SetUpstream(String, UpstreamState): Operate PATCH "/api/v1/upstreams/{address}", WORK;
@@ -105,7 +107,7 @@ calls! {
     Lists: Figures GET "/api/v1/lists", KNOWN;
     /// Fetch the lists of this name now.
     RefreshList(String): Operate POST "/api/v1/lists/{name}/refresh", WORK;
-    /// Fetch one more, until the instance stops.
+    /// Fetch one more.
     AddList(NewList): Operate POST "/api/v1/lists", WORK;
     /// Remove the one of this name, which was added so.
     RemoveList(String): Operate DELETE "/api/v1/lists/{name}", WORK;

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::answers::{ConfigDifference, Configuration, DifferentKey, RuntimeChange};
+use crate::answers::{
+    ConfigDifference, Configuration, DifferentKey, MAX_CHANGES_SHOWN, RuntimeChange,
+};
+use crate::listings::whose;
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,10 +30,12 @@ impl fmt::Display for ConfigDifference {
             writeln!(f, "{key}: {} in use, {} in the file ({how})", value(running), value(file))?;
         }
         changes.iter().try_for_each(|change| writeln!(f, "{change}"))?;
+        // There may be more.
+        let least = if changes.len() < MAX_CHANGES_SHOWN { "" } else { "at least " };
         writeln!(
             f,
-            "{} keys differ; {} changes, {entries} names, {records} local records, {clients} clients and {limits} limits \
-             of run time are in no file of configuration",
+            "{} keys differ; {least}{} changes of run time are in no file of configuration; among them {entries} names, \
+             {records} local records, {clients} clients, {limits} limits",
             keys.len(),
             changes.len()
         )
@@ -39,6 +44,7 @@ impl fmt::Display for ConfigDifference {
 
 impl fmt::Display for RuntimeChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at run time: {} ({})", self.change, self.by)
+        let Self { change, by, since, until_restart } = self;
+        write!(f, "at run time: {change} ({})", whose(by, *since, *until_restart))
     }
 }

@@ -120,15 +120,22 @@ impl fmt::Display for RuleAction {
     }
 }
 
-/// `z.example with names below blocked in view kids by user 0`.
-impl fmt::Display for NameEntry {
+/// `z.example with names below blocked in view kids`.
+impl fmt::Display for EntryRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { entry: EntryRequest { name, kind, scope, views, .. }, by, .. } = self;
+        let Self { name, kind, scope, views, .. } = self;
         let below = match scope {
             EntryScope::Exact => "",
             EntryScope::Suffix => " with names below",
         };
-        write!(f, "{name}{below} {kind} in {} by {by}", views_of(views))
+        write!(f, "{name}{below} {kind} in {}", views_of(views))
+    }
+}
+
+/// `z.example with names below blocked in view kids by user 0`.
+impl fmt::Display for NameEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.entry, self.by)
     }
 }
 

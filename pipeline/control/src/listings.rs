@@ -9,6 +9,12 @@ use crate::answers::{
 use crate::date::date;
 use crate::entries::{EntryKind, EntryRequest, EntryScope, RecordRequest, views_of};
 
+/// Whose change it is, since when, and for how long.
+pub(crate) fn whose(by: &str, since: u64, until_restart: bool) -> String {
+    let end = if until_restart { ", until a restart" } else { "" };
+    format!("{by}, {}Z{end}", date(since))
+}
+
 /// The number of all, and the command for the next part.
 fn end(f: &mut fmt::Formatter<'_>, total: usize, next: Option<&str>, more: &str) -> fmt::Result {
     match next {
@@ -19,15 +25,15 @@ fn end(f: &mut fmt::Formatter<'_>, total: usize, next: Option<&str>, more: &str)
 
 impl fmt::Display for EntryPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for NameEntry { entry, by, since } in &self.entries {
+        for NameEntry { entry, by, since, until_restart } in &self.entries {
             let EntryRequest { name, kind, scope, action, views } = entry;
             let what = match kind {
                 EntryKind::Block => format!("block {action}"),
                 EntryKind::Allow => "allow".to_owned(),
             };
             let below = if *scope == EntryScope::Suffix { " with names below" } else { "" };
-            let (views, since) = (views_of(views), date(*since));
-            writeln!(f, "{what:<14} {name}{below}, {views} ({by}, {since}Z)")?;
+            let (views, whose) = (views_of(views), whose(by, *since, *until_restart));
+            writeln!(f, "{what:<14} {name}{below}, {views} ({whose})")?;
         }
         end(f, self.total, self.next.as_deref(), "pmdns entries")
     }
@@ -35,9 +41,10 @@ impl fmt::Display for EntryPage {
 
 impl fmt::Display for RecordPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for AddedRecord { record, by, since } in &self.records {
+        for AddedRecord { record, by, since, until_restart } in &self.records {
             let RecordRequest { name, r#type, ttl, data } = record;
-            writeln!(f, "{name} {ttl} {} {data} ({by}, {}Z)", r#type, date(*since))?;
+            let whose = whose(by, *since, *until_restart);
+            writeln!(f, "{name} {ttl} {type} {data} ({whose})")?;
         }
         end(f, self.total, self.next.as_deref(), "pmdns local list")
     }
@@ -124,7 +131,12 @@ mod tests {
             action: RuleAction::Null,
             views: vec!["kids".into()],
         };
-        let entries = vec![NameEntry { entry, by: "user 0".into(), since: 951_827_696 }];
+        let entries = vec![NameEntry {
+            entry,
+            by: "user 0".into(),
+            since: 951_827_696,
+            until_restart: false,
+        }];
         let page = EntryPage { entries, total: 7, next: Some("ads.example".into()) };
         assert_eq!(
             page.to_string(),

@@ -19,6 +19,8 @@ pub const MAX_CALLS: usize = 64;
 pub struct Caller {
     /// Its name, for people.
     pub by: String,
+    /// Whether its change is to end with the process.
+    pub until_restart: bool,
     /// The pipe that came with the call.
     pub file: Option<File>,
     has_left: Arc<AtomicBool>,
@@ -29,7 +31,8 @@ impl Caller {
     /// A caller of this name, and where its reply comes out.
     pub fn new(by: &str) -> (Self, oneshot::Receiver<CallReply>) {
         let (reply, replied) = oneshot::channel();
-        (Self { by: by.to_owned(), file: None, has_left: Arc::default(), reply }, replied)
+        let by = by.to_owned();
+        (Self { by, until_restart: false, file: None, has_left: Arc::default(), reply }, replied)
     }
 
     /// Who waits for no reply.
@@ -71,6 +74,8 @@ pub(crate) struct Enclosed {
     pub(crate) file: Option<File>,
     /// Set when its caller wants no more.
     pub(crate) has_left: Arc<AtomicBool>,
+    /// Whether its change is to end with the process.
+    pub(crate) until_restart: bool,
 }
 
 /// Where calls go in. Clones lead to the same thread.
@@ -103,11 +108,14 @@ impl CallSender {
 
     /// The same for a call that comes with more than its words.
     pub(crate) async fn ask_with(&self, call: Call, by: &str, enclosed: Enclosed) -> CallReply {
-        let audit = call.is_logged().then(|| Audit::begin(by, call.spelled()));
+        let Enclosed { file, has_left, until_restart } = enclosed;
+        let lasting = if until_restart { " until-restart" } else { "" };
+        let spelled = || call.spelled().into_iter().map(|line| line + lasting).collect();
+        let audit = call.is_logged().then(|| Audit::begin(by, spelled()));
         let patience = call.patience();
         let (caller, replied) = Caller::new(by);
-        let Enclosed { file, has_left } = enclosed;
-        let replied = match self.calls.try_send((call, Caller { file, has_left, ..caller })) {
+        let caller = Caller { file, has_left, until_restart, ..caller };
+        let replied = match self.calls.try_send((call, caller)) {
             Ok(()) => {
                 (self.wake)();
                 timeout(patience, replied).await

@@ -27,14 +27,14 @@ impl Command {
                 AskedFor::done(Call::Purge(PurgeOrder { name, suffix, r#type }), instance)
             }
             Self::Block { name, suffix, action, views, instance } => {
-                AskedFor::done(entry(EntryKind::Block, name, suffix, action, views), instance)
+                AskedFor::change(entry(EntryKind::Block, name, suffix, action, views), instance)
             }
             Self::Allow { name, suffix, views, instance } => {
                 let action = RuleAction::default();
-                AskedFor::done(entry(EntryKind::Allow, name, suffix, action, views), instance)
+                AskedFor::change(entry(EntryKind::Allow, name, suffix, action, views), instance)
             }
             Self::Unblock { name, view, instance } => {
-                AskedFor::done(Call::RemoveEntry(EntryChoice { name, view }), instance)
+                AskedFor::change(Call::RemoveEntry(EntryChoice { name, view }), instance)
             }
             Self::Refresh { name, instance } => AskedFor::done(Call::RefreshList(name), instance),
             Self::Entries { after, listed } => {
@@ -65,7 +65,7 @@ impl Command {
                 AskedFor::shown::<Floods>(Call::Floods, instance, json)
             }
             Self::Limit { limit } => limit_or_limits(limit),
-            Self::Unlimit { zone, instance } => AskedFor::done(Call::Unlimit(zone), instance),
+            Self::Unlimit { zone, instance } => AskedFor::change(Call::Unlimit(zone), instance),
             other => return Err(other),
         })
     }
@@ -86,10 +86,10 @@ fn entry(
 fn limit_or_limits(limit: LimitArguments) -> AskedFor {
     let LimitArguments { zone, rate, time, json, instance } = limit;
     let Some(zone) = zone else {
-        return AskedFor::shown::<LimitTable>(Call::Limits, instance, json);
+        return AskedFor::shown::<LimitTable>(Call::Limits, instance.instance, json);
     };
     // What is longer than the longest time is refused for that.
     let seconds = time.map(|time| u32::try_from(time.0.as_secs()).unwrap_or(u32::MAX));
     let order = LimitOrder { zone, rate: rate.unwrap_or_default(), seconds };
-    AskedFor::done(Call::Limit(order), instance)
+    AskedFor::change(Call::Limit(order), instance)
 }

@@ -6,8 +6,7 @@ use pmdns_control::answers::{ClientAnswer, ClientPage};
 use pmdns_control::{Call, ClientChange};
 
 use super::Listing;
-use super::instance::Instance;
-use super::request::{AskedFor, first_page};
+use super::request::{AskedFor, Changing, first_page};
 
 /// Commands on the client table.
 #[derive(Subcommand)]
@@ -21,7 +20,7 @@ pub enum ClientCommand {
         view: String,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Take a prefix out of the table.
     #[command(after_help = "Example: pmdns client remove 192.0.2.9")]
@@ -30,7 +29,7 @@ pub enum ClientCommand {
         prefix: String,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Print which view a client is in, and which prefix decides.
     #[command(after_help = "Example: pmdns client show 192.0.2.9")]
@@ -58,10 +57,10 @@ impl ClientCommand {
         match self {
             Self::Set { prefix, view, instance } => {
                 let change = ClientChange { prefix, view: Some(view) };
-                AskedFor::done(Call::ChangeClients(vec![change]), instance)
+                AskedFor::change(Call::ChangeClients(vec![change]), instance)
             }
             Self::Remove { prefix, instance } => {
-                AskedFor::done(Call::RemoveClient(prefix), instance)
+                AskedFor::change(Call::RemoveClient(prefix), instance)
             }
             Self::Show { address, listed } => {
                 AskedFor::list::<ClientAnswer>(Call::FindClient(address), listed)

@@ -8,10 +8,9 @@ use pmdns_control::answers::BlockLists;
 use pmdns_control::{Call, NewList};
 
 use super::Listing;
-use super::instance::Instance;
-use super::request::AskedFor;
+use super::request::{AskedFor, Changing};
 
-/// Commands on block lists. Their effect holds until the instance stops, over reloads as well.
+/// Commands on block lists. Their effect holds over reloads and restarts.
 #[derive(Subcommand)]
 pub enum ListCommand {
     /// Print the lists in use.
@@ -43,7 +42,7 @@ pub enum ListCommand {
         views: Vec<String>,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Remove a list that `list add` has added, with its file.
     #[command(after_help = "Example: pmdns list remove ads")]
@@ -52,7 +51,7 @@ pub enum ListCommand {
         name: String,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
 }
 
@@ -63,9 +62,9 @@ impl ListCommand {
             Self::Show { listed } => AskedFor::list::<BlockLists>(Call::Lists, listed),
             Self::Add { name, url, address, refresh_seconds, views, instance } => {
                 let new = NewList { name, url, address, refresh_seconds, views };
-                AskedFor::done(Call::AddList(new), instance)
+                AskedFor::change(Call::AddList(new), instance)
             }
-            Self::Remove { name, instance } => AskedFor::done(Call::RemoveList(name), instance),
+            Self::Remove { name, instance } => AskedFor::change(Call::RemoveList(name), instance),
         }
     }
 }

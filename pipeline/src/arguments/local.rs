@@ -6,8 +6,7 @@ use pmdns_control::answers::RecordPage;
 use pmdns_control::{Call, RecordChoice, RecordRequest};
 
 use super::Listing;
-use super::instance::Instance;
-use super::request::{AskedFor, first_page};
+use super::request::{AskedFor, Changing, first_page};
 
 /// Commands on local records.
 #[derive(Subcommand)]
@@ -26,7 +25,7 @@ pub enum LocalCommand {
         ttl: u32,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Remove the records of a name.
     #[command(after_help = "Example: pmdns local remove printer.lan A")]
@@ -37,7 +36,7 @@ pub enum LocalCommand {
         record_type: Option<String>,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Print the records, at most 1,000.
     #[command(after_help = "Example: pmdns local list printer.lan")]
@@ -56,11 +55,11 @@ impl LocalCommand {
         match self {
             Self::Add { name, record_type, data, ttl, instance } => {
                 let record = RecordRequest { name, r#type: record_type, ttl, data };
-                AskedFor::done(Call::AddRecords(vec![record]), instance)
+                AskedFor::change(Call::AddRecords(vec![record]), instance)
             }
             Self::Remove { name, record_type, instance } => {
                 let choice = RecordChoice { name, r#type: record_type };
-                AskedFor::done(Call::RemoveRecords(choice), instance)
+                AskedFor::change(Call::RemoveRecords(choice), instance)
             }
             Self::List { after, listed } => {
                 AskedFor::list::<RecordPage>(Call::Records(first_page(after)), listed)

@@ -19,6 +19,17 @@ pub struct Listing {
     pub json: bool,
 }
 
+/// An instance that is changed, and for how long.
+#[derive(Args)]
+pub struct Changing {
+    /// The instance that is asked.
+    #[command(flatten)]
+    pub instance: Instance,
+    /// End the change with the process; without it the change is kept over a restart.
+    #[arg(long)]
+    pub until_restart: bool,
+}
+
 /// The text for people of an answer in JSON.
 type Show = fn(&str) -> serde_json::Result<String>;
 
@@ -28,6 +39,8 @@ pub struct AskedFor {
     pub call: Call,
     /// The instance that it goes to.
     pub instance: Instance,
+    /// Whether the change ends with the process.
+    pub until_restart: bool,
     /// What is printed.
     pub printed: Printed,
 }
@@ -43,9 +56,14 @@ pub enum Printed {
 }
 
 impl AskedFor {
-    /// A change.
+    /// What does something.
     pub fn done(call: Call, instance: Instance) -> Self {
-        Self { call, instance, printed: Printed::Done }
+        Self { call, instance, until_restart: false, printed: Printed::Done }
+    }
+
+    /// A change of run time.
+    pub fn change(call: Call, Changing { instance, until_restart }: Changing) -> Self {
+        Self { until_restart, ..Self::done(call, instance) }
     }
 
     /// A listing, whose answer is of the type `R`.
@@ -64,7 +82,7 @@ impl AskedFor {
     ) -> Self {
         let show: Show = |json| Ok(serde_json::from_str::<R>(json)?.to_string());
         let printed = if json { Printed::Json } else { Printed::Text(show) };
-        Self { call, instance, printed }
+        Self { call, instance, until_restart: false, printed }
     }
 }
 

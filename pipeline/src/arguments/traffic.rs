@@ -5,6 +5,7 @@ use pmdns_control::query_log::Age;
 use pmdns_control::{Hitter, Window};
 
 use super::instance::Instance;
+use super::request::Changing;
 
 /// Heavy hitters.
 #[derive(Args)]
@@ -35,7 +36,7 @@ pub struct LimitArguments {
     /// Misses a second; 0: none.
     #[arg(long, requires = "zone")]
     pub rate: Option<u32>,
-    /// How long: a number with s, m, h or d; without it until the instance stops.
+    /// How long: a number with s, m, h or d; without it until it is lifted.
     #[arg(long = "for", value_name = "TIME", requires = "zone")]
     pub time: Option<Age>,
     /// Print JSON.
@@ -43,5 +44,5 @@ pub struct LimitArguments {
     pub json: bool,
     /// The instance that is asked.
     #[command(flatten)]
-    pub instance: Instance,
+    pub instance: Changing,
 }

@@ -7,10 +7,9 @@ use pmdns_control::answers::UpstreamTable;
 use pmdns_control::{Call, NewUpstream, UpstreamState};
 
 use super::Listing;
-use super::instance::Instance;
-use super::request::AskedFor;
+use super::request::{AskedFor, Changing};
 
-/// Commands on upstreams. Their effect holds until the instance stops, over reloads as well.
+/// Commands on upstreams. Their effect holds over reloads and restarts.
 #[derive(Subcommand)]
 pub enum UpstreamCommand {
     /// Print the upstreams in use, with some of their counters; with `--json` all counters.
@@ -31,7 +30,7 @@ pub enum UpstreamCommand {
         group: Option<String>,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Ask an upstream no more. What is under way to it is asked of others at once.
     #[command(after_help = "Example: pmdns upstream remove 192.0.2.53:53")]
@@ -40,7 +39,7 @@ pub enum UpstreamCommand {
         address: String,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Send an upstream no new questions. What is under way to it ends as usual.
     #[command(after_help = "Example: pmdns upstream drain 192.0.2.53:53")]
@@ -49,7 +48,7 @@ pub enum UpstreamCommand {
         address: String,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Give an upstream another share of the questions of its group, which has the strategy `round_robin`.
     #[command(after_help = "Example: pmdns upstream weight 192.0.2.54:53 2")]
@@ -61,7 +60,7 @@ pub enum UpstreamCommand {
         weight: u32,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
     /// Undo `drain`: send an upstream questions again.
     #[command(after_help = "Example: pmdns upstream resume 192.0.2.53:53")]
@@ -70,7 +69,7 @@ pub enum UpstreamCommand {
         address: String,
         /// The instance that is asked.
         #[command(flatten)]
-        instance: Instance,
+        instance: Changing,
     },
 }
 
@@ -83,19 +82,19 @@ impl UpstreamCommand {
         match self {
             Self::List { listed } => AskedFor::list::<UpstreamTable>(Call::Upstreams, listed),
             Self::Add { address, group, instance } => {
-                AskedFor::done(Call::AddUpstream(NewUpstream { address, group }), instance)
+                AskedFor::change(Call::AddUpstream(NewUpstream { address, group }), instance)
             }
             Self::Remove { address, instance } => {
-                AskedFor::done(Call::RemoveUpstream(address), instance)
+                AskedFor::change(Call::RemoveUpstream(address), instance)
             }
             Self::Drain { address, instance } => {
-                AskedFor::done(set(address, Some(true), None), instance)
+                AskedFor::change(set(address, Some(true), None), instance)
             }
             Self::Weight { address, weight, instance } => {
-                AskedFor::done(set(address, None, Some(weight)), instance)
+                AskedFor::change(set(address, None, Some(weight)), instance)
             }
             Self::Resume { address, instance } => {
-                AskedFor::done(set(address, Some(false), None), instance)
+                AskedFor::change(set(address, Some(false), None), instance)
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use pmdns_config::Prefix;
 use pmdns_stages::client_table::ClientTableWriter;
@@ -23,29 +24,40 @@ impl Said {
     }
 }
 
+/// Who has said something of a prefix, when, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Whose {
+    pub(super) by: Arc<str>,
+    pub(super) since: u64,
+    pub(super) until_restart: bool,
+}
+
 /// Everything that is said.
 #[derive(Debug)]
 pub(super) struct Book {
     said: BTreeMap<Prefix, Said>,
-    /// Prefixes of which something was said at run time.
-    at_run_time: usize,
+    /// Who has said at run time what is in `said`.
+    whose: BTreeMap<Prefix, Whose>,
+    /// What holds again after a restart, because something else is said until then.
+    held_back: BTreeMap<Prefix, (Option<u8>, Whose)>,
     writer: ClientTableWriter,
     max_entries: usize,
 }
 
 /// The prefixes that were not taken from a file, and those that left.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     /// Prefixes that there was no room for.
     pub(super) left_out: usize,
     /// Prefixes of which something was said at run time that is forgotten.
-    pub(super) forgotten: usize,
+    pub(super) forgotten: Vec<Prefix>,
 }
 
 impl Book {
     /// A book for this empty table of so many entries.
     pub(super) fn new(writer: ClientTableWriter, max_entries: usize) -> Self {
-        Self { said: BTreeMap::new(), at_run_time: 0, writer, max_entries }
+        let (said, whose, held_back) = Default::default();
+        Self { said, whose, held_back, writer, max_entries }
     }
 
     /// Prefixes with a view.
@@ -55,7 +67,7 @@ impl Book {
 
     /// Prefixes of which something was said at run time.
     pub(super) fn at_run_time(&self) -> usize {
-        self.at_run_time
+        self.whose.len()
     }
 
     /// How many more prefixes fit.
@@ -69,7 +81,7 @@ impl Book {
     }
 
     /// Puts a prefix into a view at run time, or removes it. Says whether there was room for it.
-    pub(super) fn say(&mut self, prefix: Prefix, view: Option<u8>) -> bool {
+    pub(super) fn say(&mut self, prefix: Prefix, view: Option<u8>, whose: &Whose) -> bool {
         let before = self.said.get(&prefix).copied().unwrap_or_default();
         match view {
             Some(view) if self.writer.set(&prefix, view).is_err() => return false,
@@ -78,8 +90,17 @@ impl Book {
         }
         // Nothing has to be hidden that the file does not say.
         let run_time = (view.is_some() || before.file.is_some()).then_some(view);
-        self.at_run_time -= usize::from(before.run_time.is_some());
-        self.at_run_time += usize::from(run_time.is_some());
+        let said_before = match run_time {
+            Some(_) => self.whose.insert(prefix, whose.clone()),
+            None => self.whose.remove(&prefix),
+        };
+        match (before.run_time, said_before) {
+            _ if !whose.until_restart => drop(self.held_back.remove(&prefix)),
+            (Some(view), Some(said)) if !said.until_restart => {
+                self.held_back.insert(prefix, (view, said));
+            }
+            _ => {}
+        }
         match (before.file, run_time) {
             (None, None) => drop(self.said.remove(&prefix)),
             (file, run_time) => drop(self.said.insert(prefix, Said { file, run_time })),
@@ -96,14 +117,15 @@ impl Book {
     ) -> Taken {
         let mut taken = Taken::default();
         let mut fresh: BTreeMap<Prefix, u8> = file.into_iter().collect();
-        let Self { said, writer, .. } = self;
+        let Self { said, whose, held_back, writer, .. } = self;
+        held_back.retain(|_, (view, _)| !view.is_some_and(&is_gone));
         // What leaves makes room for what comes.
         said.retain(|prefix, said| {
             let before = said.view();
             said.file = fresh.remove(prefix);
             if said.run_time.flatten().is_some_and(&is_gone) {
                 said.run_time = None;
-                taken.forgotten += 1;
+                taken.forgotten.push(*prefix);
             }
             if said.file.is_none() && said.run_time == Some(None) {
                 said.run_time = None;
@@ -116,6 +138,9 @@ impl Book {
                 }
                 _ => {}
             }
+            if said.run_time.is_none() {
+                whose.remove(prefix);
+            }
             *said != Said::default()
         });
         for (prefix, view) in fresh {
@@ -124,7 +149,6 @@ impl Book {
                 Err(_) => taken.left_out += 1,
             }
         }
-        self.at_run_time = said.values().filter(|said| said.run_time.is_some()).count();
         taken
     }
 
@@ -144,16 +168,37 @@ impl Book {
         said.filter_map(|(prefix, said)| Some((*prefix, said.view()?)))
     }
 
+    /// What was said of a prefix at run time, and by whom.
+    fn said_of(&self, prefix: &Prefix) -> Option<(Option<u8>, &Whose)> {
+        Some((self.said.get(prefix)?.run_time?, self.whose.get(prefix)?))
+    }
+
+    /// The same as it holds after a restart.
+    pub(super) fn kept_of(&self, prefix: &Prefix) -> Option<(Option<u8>, &Whose)> {
+        match self.held_back.get(prefix) {
+            Some((view, whose)) => Some((*view, whose)),
+            None => self.said_of(prefix).filter(|(_, whose)| !whose.until_restart),
+        }
+    }
+
     /// What was said at run time.
-    pub(super) fn history(&self) -> impl Iterator<Item = (Prefix, Option<u8>)> {
-        self.said.iter().filter_map(|(prefix, said)| Some((*prefix, said.run_time?)))
+    pub(super) fn history(&self) -> impl Iterator<Item = (Prefix, Option<u8>, &Whose)> {
+        self.whose.keys().filter_map(|prefix| {
+            let (view, whose) = self.said_of(prefix)?;
+            Some((*prefix, view, whose))
+        })
+    }
+
+    /// What holds after a restart.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (Prefix, Option<u8>, &Whose)> {
+        let kept = self.history().filter(|(.., whose)| !whose.until_restart);
+        let back = self.held_back.iter().map(|(prefix, (view, whose))| (*prefix, *view, whose));
+        kept.chain(back)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use pmdns_stages::client_table::ClientTable;
     use pmdns_stages::wire::name::Seed;
     use proptest::prelude::*;
@@ -170,6 +215,10 @@ mod tests {
         book.take_file(file.to_vec(), |_| false).left_out
     }
 
+    fn whose() -> Whose {
+        Whose { by: "user 0".into(), since: 7, until_restart: false }
+    }
+
     fn prefix(text: &str) -> Prefix {
         text.parse().unwrap()
     }
@@ -179,7 +228,11 @@ mod tests {
         let (table, mut book) = book(3);
         let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.0/24"].map(prefix);
         assert_eq!(take(&mut book, &[(one, 1), (two, 1), (two, 2)]), 0);
-        assert!(book.say(one, Some(5)) && book.say(two, None) && book.say(three, Some(7)));
+        assert!(
+            book.say(one, Some(5), &whose())
+                && book.say(two, None, &whose())
+                && book.say(three, Some(7), &whose())
+        );
         assert_eq!(
             [1, 2, 3].map(|last| table.find(&[10, 0, 0, last])),
             [Some(5), Some(7), Some(7)]
@@ -188,9 +241,9 @@ mod tests {
         assert_eq!((book.len(), book.at_run_time(), book.room()), (2, 3, 1));
         assert_eq!(take(&mut book, &[(one, 3)]), 0);
         assert_eq!(table.find(&[10, 0, 0, 1]), Some(5), "still");
-        let history: Vec<_> = book.history().collect();
+        let history: Vec<_> = book.kept().map(|(prefix, view, _)| (prefix, view)).collect();
         assert_eq!(history, [(three, Some(7)), (one, Some(5))], "nothing hides two any more");
-        assert!(book.say(one, None) && book.say(three, None));
+        assert!(book.say(one, None, &whose()) && book.say(three, None, &whose()));
         assert_eq!((book.len(), book.at_run_time()), (0, 1));
         assert_eq!(take(&mut book, &[]), 0);
         assert_eq!(book.at_run_time(), 0);
@@ -202,21 +255,43 @@ mod tests {
         let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(prefix);
         let file = vec![(one, 1)];
         assert_eq!(take(&mut book, &file), 0);
-        assert!(book.say(one, Some(5)) && book.say(two, Some(5)) && book.say(three, Some(6)));
+        assert!(
+            book.say(one, Some(5), &whose())
+                && book.say(two, Some(5), &whose())
+                && book.say(three, Some(6), &whose())
+        );
         let taken = book.take_file(file, |view| view == 5);
-        assert_eq!(taken, Taken { left_out: 0, forgotten: 2 });
+        assert_eq!(taken, Taken { left_out: 0, forgotten: vec![one, two] });
         let found = [1, 2, 3].map(|last| table.find(&[10, 0, 0, last]));
         assert_eq!(found, [Some(1), None, Some(6)]);
         assert_eq!((book.len(), book.at_run_time()), (2, 1));
     }
 
     #[test]
+    fn what_is_said_until_a_restart_holds_back_what_is_kept() {
+        let (_, mut book) = book(3);
+        let [one, two] = ["10.0.0.1", "10.0.0.2"].map(prefix);
+        let until_restart = Whose { until_restart: true, ..whose() };
+        let kept = |book: &Book| -> Vec<_> {
+            book.kept().map(|(prefix, view, _)| (prefix, view)).collect()
+        };
+        assert!(book.say(one, Some(5), &whose()) && book.say(two, Some(6), &until_restart));
+        assert_eq!(kept(&book), [(one, Some(5))]);
+        for view in [Some(7), None] {
+            assert!(book.say(one, view, &until_restart));
+            assert_eq!((book.view(&one), kept(&book)), (view, vec![(one, Some(5))]));
+        }
+        assert!(book.say(one, Some(8), &whose()));
+        assert_eq!(kept(&book), [(one, Some(8))], "then that holds");
+    }
+
+    #[test]
     fn what_has_no_room_is_left_out() {
         let (table, mut book) = book(2);
         let [one, two, three] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(prefix);
-        assert!(book.say(three, Some(1)));
+        assert!(book.say(three, Some(1), &whose()));
         assert_eq!(take(&mut book, &[(one, 1), (two, 1)]), 1);
-        assert!(!book.say(two, Some(1)));
+        assert!(!book.say(two, Some(1), &whose()));
         assert_eq!(take(&mut book, &[(two, 2)]), 0, "one leaves, two comes");
         assert_eq!([1, 2, 3].map(|last| table.find(&[10, 0, 0, last])), [None, Some(2), Some(1)]);
     }
@@ -237,7 +312,7 @@ mod tests {
                         book.take_file(file.collect(), |view| view == 9);
                     }
                     false => said.for_each(|(prefix, view)| {
-                        book.say(prefix, view.map(|view| view % 32));
+                        book.say(prefix, view.map(|view| view % 32), &whose());
                     }),
                 }
                 for last in 0..8 {

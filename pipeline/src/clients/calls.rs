@@ -6,9 +6,9 @@ use pmdns_config::{Config, Prefix, View, view_name, view_number};
 use pmdns_control::answers::{ClientAnswer, ClientEntry, ClientPage};
 use pmdns_control::{Call, CallReply, ClientChange, Page, Refusal, named};
 
-use super::book::Book;
+use pmdns_changes::Refused;
 
-type Refused = (Refusal, String);
+use super::book::{Book, Whose};
 
 fn wrong(error: impl ToString) -> Refused {
     (Refusal::Wrong, error.to_string())
@@ -36,9 +36,9 @@ pub(super) fn configured(address: &str, config: &Config) -> Option<(Prefix, u8)>
 pub(super) fn serve(
     call: &Call,
     configured: Option<(Prefix, u8)>,
-    book: &mut Book,
+    (book, whose): (&mut Book, &Whose),
     views: &[View],
-    made: &mut Vec<(Prefix, Option<u8>)>,
+    made: &mut Vec<Prefix>,
 ) -> Result<CallReply, Refused> {
     match call {
         Call::Clients(page) => Ok(CallReply::of(&list(page, book, views)?)),
@@ -57,14 +57,14 @@ pub(super) fn serve(
                 decided_by: said_by.map(str::to_owned),
             }))
         }
-        Call::ChangeClients(changes) => change(changes, book, views, made),
+        Call::ChangeClients(changes) => change(changes, (book, whose), views, made),
         Call::RemoveClient(text) => {
             let prefix = prefix_of(text)?;
             if book.view(&prefix).is_none() {
                 return Err((Refusal::Unknown, format!("`{prefix}` is not in the client table")));
             }
-            book.say(prefix, None);
-            made.push((prefix, None));
+            book.say(prefix, None, whose);
+            made.push(prefix);
             Ok(CallReply::Done(format!("{prefix} removed")))
         }
         _ => Err((Refusal::Unable, "this is no call about clients".to_owned())),
@@ -74,9 +74,9 @@ pub(super) fn serve(
 /// Makes all changes, or none.
 fn change(
     changes: &[ClientChange],
-    book: &mut Book,
+    (book, whose): (&mut Book, &Whose),
     views: &[View],
-    made: &mut Vec<(Prefix, Option<u8>)>,
+    made: &mut Vec<Prefix>,
 ) -> Result<CallReply, Refused> {
     let mut new = 0;
     let mut read = Vec::with_capacity(changes.len());
@@ -103,10 +103,10 @@ fn change(
         return Err((Refusal::Unable, why));
     }
     for (prefix, view) in &read {
-        let done = book.say(*prefix, *view);
+        let done = book.say(*prefix, *view, whose);
         debug_assert!(done, "there is room");
     }
-    made.extend_from_slice(&read);
+    made.extend(read.iter().map(|(prefix, _)| *prefix));
     Ok(CallReply::Done(match changes {
         [ClientChange { prefix, view: Some(view) }] => format!("{prefix} is in the view {view}"),
         _ => format!("{} prefixes changed", changes.len()),

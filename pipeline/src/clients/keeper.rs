@@ -1,100 +1,133 @@
-//! The journal of the client table: a line for each change at run time.
+//! What keeps changes of the client table: a journal of its own, or the one of all changes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use pmdns_changes::{
+    Author, ChangeJournal, JournalError, JournalFile, JournalKind, JournalLine, OperatorChange,
+    Subject, What, is_passing,
+};
 use pmdns_config::{Prefix, View, view_name, view_number};
-use serde::{Deserialize, Serialize};
+use pmdns_control::ClientChange;
+use serde::Deserialize;
 
-use super::book::Book;
-use crate::journal::{JournalError, JournalKind, is_in_place, line_of};
-use crate::sinks::is_passing;
+use super::book::{Book, Whose};
 
 const KIND: JournalKind = JournalKind {
-    head: "pmdns clients 1\n",
+    old_head: "pmdns clients 1\n",
     key: "clients.journal",
     what: "changes of run time",
     max_bytes: 8 << 30,
+    slack: 1 << 16,
 };
-/// Lines that are more than the book needs, before the file is written anew.
-const SLACK: usize = 1 << 16;
 
-/// A change, as the journal has it. Views are named, for their numbers depend on the configuration.
-#[derive(Serialize, Deserialize)]
-struct Line {
+/// A change, as a journal of before has it.
+#[derive(Deserialize)]
+struct OldLine {
     prefix: String,
     /// `None`: it is removed.
     view: Option<String>,
-}
-
-impl Line {
-    fn of((prefix, view): (Prefix, Option<u8>), views: &[View]) -> Self {
-        let view = view.map(|view| view_name(view, views).to_owned());
-        Self { prefix: prefix.to_string(), view }
-    }
 }
 
 /// The contents of a journal.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     /// The view of each prefix; `None`: it is removed.
-    pub(super) said: BTreeMap<Prefix, Option<u8>>,
+    pub(super) said: BTreeMap<Prefix, (Option<u8>, Whose)>,
     /// Changes that are left out: their views are no more.
     pub(super) left_out: usize,
 }
 
-/// The entries of each prefix that the file at `path` has kept.
-pub(super) fn read(path: &Path, views: &[View]) -> Result<Kept, JournalError> {
-    let (mut said, mut unknown) = (BTreeMap::new(), 0);
-    KIND.read(path, |Line { prefix, view }| {
+impl Kept {
+    /// Takes in what holds. Views are named, for their numbers depend on the configuration.
+    pub(super) fn set(
+        &mut self,
+        ClientChange { prefix, view }: &ClientChange,
+        author: &Author,
+        views: &[View],
+    ) -> Result<(), String> {
         let prefix = prefix.parse::<Prefix>().map_err(|error| error.to_string())?;
-        match view {
-            None => drop(said.insert(prefix, None)),
-            Some(name) => match view_number(&name, views) {
-                Some(view) => drop(said.insert(prefix, Some(view))),
-                None => {
-                    said.remove(&prefix);
-                    unknown += 1;
-                }
-            },
-        }
+        let view = match view.as_deref().map(|name| view_number(name, views)) {
+            None => None,
+            Some(Some(view)) => Some(view),
+            Some(None) => {
+                self.said.remove(&prefix);
+                self.left_out += 1;
+                return Ok(());
+            }
+        };
+        self.said.insert(prefix, (view, whose(author)));
         Ok(())
+    }
+
+    fn take(&mut self, line: JournalLine, views: &[View]) -> Result<(), String> {
+        match line {
+            JournalLine::Set(change) => match &change.what {
+                What::Client(client) => self.set(client, &change.author, views),
+                other => Err(format!("it is about no client: {other}")),
+            },
+            JournalLine::Unset(Subject::Client(prefix)) => {
+                let prefix = prefix.parse::<Prefix>().map_err(|error| error.to_string())?;
+                self.said.remove(&prefix);
+                Ok(())
+            }
+            JournalLine::Unset(_) => Err("it is about no client".to_owned()),
+        }
+    }
+}
+
+/// The entries of each prefix that the file at `path` has kept, behind those of `kept`.
+pub(super) fn read(path: &Path, mut kept: Kept, views: &[View]) -> Result<Kept, JournalError> {
+    let before = kept.left_out;
+    KIND.read(path, |is_old, json| {
+        let wrong = |error: serde_json::Error| error.to_string();
+        if !is_old {
+            return kept.take(serde_json::from_str(json).map_err(wrong)?, views);
+        }
+        let OldLine { prefix, view } = serde_json::from_str(json).map_err(wrong)?;
+        // Nobody wrote down who said it.
+        let author = Author { by: "unknown".to_owned(), since: 0, until_restart: false };
+        kept.set(&ClientChange { prefix, view }, &author, views)
     })?;
+    let unknown = kept.left_out - before;
     if unknown > 0 {
         tracing::warn!(
             "{}: {unknown} changes are left out: there are no views of their names",
             path.display()
         );
     }
-    Ok(Kept { said, left_out: unknown })
+    Ok(kept)
 }
 
-/// Keeps a file that has more than comes into use, before another one takes its name.
-fn set_aside(path: &Path) -> io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".left-out");
-    let aside = PathBuf::from(aside);
-    let _ = std::fs::remove_file(&aside);
-    std::fs::hard_link(path, &aside)?;
-    tracing::warn!("{} is kept as {}", path.display(), aside.display());
-    Ok(())
+pub(super) fn whose(Author { by, since, until_restart }: &Author) -> Whose {
+    Whose { by: by.as_str().into(), since: *since, until_restart: *until_restart }
 }
 
-/// Writes the journal.
+/// What is said of a prefix, as a change.
+pub(super) fn change_of(
+    prefix: Prefix,
+    view: Option<u8>,
+    whose: &Whose,
+    views: &[View],
+) -> OperatorChange {
+    let view = view.map(|view| view_name(view, views).to_owned());
+    let what = What::Client(ClientChange { prefix: prefix.to_string(), view });
+    let Whose { by, since, until_restart } = whose;
+    let author = Author { by: by.to_string(), since: *since, until_restart: *until_restart };
+    OperatorChange { what, author }
+}
+
+/// Where changes go.
 #[derive(Debug)]
-pub(super) struct Keeper {
-    path: PathBuf,
-    /// `None`: the last write has failed, so the file's end is not known.
-    file: Option<File>,
-    lines: usize,
-    /// What the file has is more than what it gets next, so a copy of it stays.
-    is_set_aside_first: bool,
+pub(super) enum Keeper {
+    /// A file of clients alone.
+    Own(JournalFile),
+    /// The file of all changes.
+    Shared(ChangeJournal),
 }
 
 impl Keeper {
-    /// Writes the file anew with what the book says, and appends to it from then on. If that is not all of the file, a copy
+    /// Writes a file anew with what the book says, and appends to it from then on. If that is not all of the file, a copy
     /// stays. A disk that refuses is asked again with the next change.
     pub(super) fn start(
         path: PathBuf,
@@ -102,64 +135,65 @@ impl Keeper {
         views: &[View],
         is_all: bool,
     ) -> Result<Self, JournalError> {
-        let mut keeper = Self { path, file: None, lines: 0, is_set_aside_first: !is_all };
-        match keeper.rewrite(book, views) {
-            Err(error) if !is_passing(&error) => return Err(KIND.failed(&keeper.path, error)),
-            written => drop(keeper.told(&written)),
+        let mut file = JournalFile::new(KIND, path, is_all);
+        match file.write(&[], 0, || history(book, views)) {
+            Err(error) if !is_passing(&error) => Err(KIND.failed(file.path(), error)),
+            written => {
+                told(&file, &written);
+                Ok(Self::Own(file))
+            }
         }
-        Ok(keeper)
     }
 
     /// Whether the disk has what was to be written.
     pub(super) fn is_well(&self) -> bool {
-        self.file.is_some()
-    }
-
-    /// Says in the log why something could not be written, and returns whether it was.
-    fn told(&mut self, written: &io::Result<()>) -> bool {
-        if let Err(error) = written {
-            tracing::error!("cannot keep changes of clients in {}: {error}", self.path.display());
-            self.file = None;
+        match self {
+            Self::Own(file) => file.is_well(),
+            Self::Shared(_) => true,
         }
-        written.is_ok()
     }
 
-    /// Has the disk confirm changes that the book has already. Says whether it did; if not, the log says why.
-    pub(super) fn keep(
-        &mut self,
-        changes: &[(Prefix, Option<u8>)],
-        book: &Book,
-        views: &[View],
-    ) -> bool {
-        let is_long = self.lines + changes.len() > 2 * book.at_run_time() + SLACK;
-        let path = &self.path;
-        let kept = match self.file.as_mut().filter(|file| !is_long && is_in_place(file, path)) {
-            Some(file) => {
-                self.lines += changes.len();
-                let lines = changes.iter().map(|change| line_of(&Line::of(*change, views)));
-                let text: String = lines.collect();
-                file.write_all(text.as_bytes()).and_then(|()| file.sync_data())
-            }
-            None => self.rewrite(book, views),
+    /// Has the disk confirm changes of these prefixes, which the book has already. Says whether it did; if not, the log says why.
+    pub(super) fn keep(&mut self, changed: &[Prefix], book: &Book, views: &[View]) -> bool {
+        let line = |prefix: &Prefix| match book.kept_of(prefix) {
+            Some((view, whose)) => line_of(*prefix, view, whose, views),
+            None => JournalLine::Unset(Subject::Client(prefix.to_string())),
         };
-        self.told(&kept)
-    }
-
-    /// Writes the file anew with less than it has; a copy stays.
-    pub(super) fn forget(&mut self, book: &Book, views: &[View]) {
-        self.is_set_aside_first = true;
-        let written = self.rewrite(book, views);
-        self.told(&written);
-    }
-
-    fn rewrite(&mut self, book: &Book, views: &[View]) -> io::Result<()> {
-        if self.is_set_aside_first {
-            set_aside(&self.path)?;
-            self.is_set_aside_first = false;
+        let lines: Vec<JournalLine> = changed.iter().map(line).collect();
+        match self {
+            Self::Own(file) => {
+                let written = file.write(&lines, book.at_run_time(), || history(book, views));
+                told(file, &written)
+            }
+            Self::Shared(journal) => journal.keep(lines).is_ok_and(|receipt| receipt.wait()),
         }
-        let lines = book.history().map(|said| Line::of(said, views));
-        let (file, lines) = KIND.rewrite(&self.path, lines)?;
-        (self.file, self.lines) = (Some(file), lines);
-        Ok(())
     }
+
+    /// Forgets what was said of these prefixes. A file of clients alone stays as a copy.
+    pub(super) fn forget(&mut self, forgotten: &[Prefix], book: &Book, views: &[View]) {
+        match self {
+            Self::Own(file) => {
+                let written = file.forget(history(book, views));
+                told(file, &written);
+            }
+            Self::Shared(_) => drop(self.keep(forgotten, book, views)),
+        }
+    }
+}
+
+fn line_of(prefix: Prefix, view: Option<u8>, whose: &Whose, views: &[View]) -> JournalLine {
+    JournalLine::Set(Box::new(change_of(prefix, view, whose, views)))
+}
+
+/// Every line that leads to what the book keeps.
+fn history<'b>(book: &'b Book, views: &'b [View]) -> impl Iterator<Item = JournalLine> + 'b {
+    book.kept().map(|(prefix, view, whose)| line_of(prefix, view, whose, views))
+}
+
+/// Says in the log why something could not be written, and returns whether it was.
+fn told(file: &JournalFile, written: &std::io::Result<()>) -> bool {
+    if let Err(error) = written {
+        tracing::error!("cannot keep changes of clients in {}: {error}", file.path().display());
+    }
+    written.is_ok()
 }

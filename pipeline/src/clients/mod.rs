@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
+use pmdns_changes::{ChangeJournal, JournalError, OperatorChange, What, lasting, not_kept};
 use pmdns_config::files::read_clients;
 use pmdns_config::{Config, FileError, Prefix, View, view_at};
 use pmdns_control::{Call, CallReply, Refusal};
@@ -25,8 +26,9 @@ pub use counters::{ClientCounters, ClientSnapshot};
 use keeper::{Keeper, Kept};
 use pmdns_engine::threads::{join_within, pin};
 
-use crate::journal::JournalError;
+use crate::runtime::author_of;
 use pmdns_control::Caller;
+use pmdns_control::answers::{ConfigDifference, MAX_CHANGES_SHOWN};
 
 /// Calls that wait for the thread.
 const MAX_WAITING: usize = 64;
@@ -64,15 +66,49 @@ impl OpenClients {
     ///
     /// A file cannot be used.
     pub fn read(config: &Config) -> Result<Option<Self>, ClientsError> {
+        Self::read_with(config, &[])
+    }
+
+    /// The same, with what the file of all changes has kept. A journal of clients alone stands before that.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::read`].
+    pub fn read_with(
+        config: &Config,
+        shared: &[OperatorChange],
+    ) -> Result<Option<Self>, ClientsError> {
         if config.clients.max_entries == 0 {
+            if !shared.is_empty() {
+                let count = shared.len();
+                tracing::warn!(
+                    "{count} kept changes of clients do not hold: there is no client table"
+                );
+            }
             return Ok(None);
         }
-        let journal = config.clients.journal.clone();
-        let said = journal.as_deref().map(|path| keeper::read(path, &config.views)).transpose()?;
+        let (journal, views) = (config.clients.journal.clone(), &config.views);
+        let mut said = Kept::default();
+        for OperatorChange { what, author } in shared {
+            if let What::Client(change) = what
+                && let Err(why) = said.set(change, author, views)
+            {
+                tracing::warn!("a change of a client is left out: {why}");
+            }
+        }
+        if said.left_out > 0 {
+            let count = said.left_out;
+            tracing::warn!(
+                "{count} kept changes of clients do not hold: there are no views of their names"
+            );
+        }
+        if let Some(path) = &journal {
+            said = keeper::read(path, said, views)?;
+        }
         Ok(Some(Self {
             file: read_clients(config)?,
             journal,
-            said: said.unwrap_or_default(),
+            said,
             views: config.views.clone(),
             max_entries: config.clients.max_entries as usize,
         }))
@@ -83,7 +119,8 @@ impl OpenClients {
         Self { journal: None, ..self }
     }
 
-    /// Fills the table, and starts the thread that changes it from now on, on a CPU if one is given.
+    /// Fills the table, and starts the thread that changes it from now on, on a CPU if one is given. Changes go to the journal of all
+    /// changes, if there is one and none of clients alone.
     ///
     /// # Errors
     ///
@@ -91,6 +128,7 @@ impl OpenClients {
     pub fn start(
         self,
         writer: ClientTableWriter,
+        shared: Option<ChangeJournal>,
         core: Option<usize>,
     ) -> Result<ClientTableThread, ClientsError> {
         let counters = Arc::<ClientCounters>::default();
@@ -100,16 +138,16 @@ impl OpenClients {
         // What leaves makes room for what comes.
         let Kept { said, left_out: mut of_journal } = self.said;
         let (set, removed): (Vec<_>, Vec<_>) =
-            said.into_iter().partition(|(_, view)| view.is_some());
-        for (prefix, view) in removed.into_iter().chain(set) {
-            let is_out = usize::from(!book.say(prefix, view));
+            said.into_iter().partition(|(_, (view, _))| view.is_some());
+        for (prefix, (view, whose)) in removed.into_iter().chain(set) {
+            let is_out = usize::from(!book.say(prefix, view, &whose));
             left_out += is_out;
             of_journal += is_out;
         }
         note_left_out(&counters, left_out);
         let start = |path| Keeper::start(path, &book, &self.views, of_journal == 0);
         let journal = self.journal.map(start);
-        let journal = journal.transpose()?;
+        let journal = journal.transpose()?.or_else(|| shared.map(Keeper::Shared));
         if journal.as_ref().is_some_and(|journal| !journal.is_well()) {
             counters.failures.fetch_add(1, Ordering::Relaxed);
         }
@@ -153,13 +191,13 @@ pub struct ClientTableThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A call on its way to the thread.
+/// A question on its way to the thread.
 #[derive(Debug)]
-struct Asked {
-    call: Call,
-    /// What the configuration says of the address that is asked for.
-    configured: Option<(Prefix, u8)>,
-    caller: Caller,
+enum Asked {
+    /// A call, and what the configuration says of the address that is asked for.
+    Call(Call, Option<(Prefix, u8)>, Caller),
+    /// What else differs from the file, for an answer that has the clients too.
+    Changes(Box<ConfigDifference>, Caller),
 }
 
 impl ClientTableThread {
@@ -169,10 +207,19 @@ impl ClientTableThread {
             Call::FindClient(address) => calls::configured(address, config),
             _ => None,
         };
+        self.ask(Asked::Call(call, configured, caller));
+    }
+
+    /// Has an answer told that is to have the changes of clients too.
+    pub fn tell_changes(&self, others: ConfigDifference, caller: Caller) {
+        self.ask(Asked::Changes(Box::new(others), caller));
+    }
+
+    fn ask(&self, asked: Asked) {
         let Some(calls) = &self.calls else { return };
-        if let Err(error) = calls.try_send(Asked { call, configured, caller }) {
-            let why = "too many changes wait for the disk".to_owned();
-            error.into_inner().caller.refuse(Refusal::Busy, why);
+        if let Err(error) = calls.try_send(asked) {
+            let (Asked::Call(_, _, caller) | Asked::Changes(_, caller)) = error.into_inner();
+            caller.refuse(Refusal::Busy, "too many changes wait for the disk");
         }
     }
 
@@ -261,51 +308,73 @@ impl Thread {
         let Taken { left_out, forgotten } = self.book.take_file(clients, is_gone);
         note_left_out(&self.counters, left_out);
         self.views = views;
-        if forgotten == 0 {
+        if forgotten.is_empty() {
             return;
         }
         tracing::warn!(
-            "what was said of {forgotten} prefixes at run time ends: their views are gone"
+            "what was said of {} prefixes at run time ends: their views are gone",
+            forgotten.len()
         );
         if let Some(journal) = &mut self.journal {
-            journal.forget(&self.book, &self.views);
+            journal.forget(&forgotten, &self.book, &self.views);
         }
     }
 
     /// Makes the changes that were asked for, has the disk confirm all of them, and answers.
     fn serve(&mut self, asked: Vec<Asked>) {
-        let mut made = Vec::new();
+        let (mut made, mut to_keep) = (0, Vec::new());
         let mut replies = Vec::new();
-        for Asked { call, configured, caller } in asked {
-            let before = made.len();
-            let reply = calls::serve(&call, configured, &mut self.book, &self.views, &mut made);
+        for asked in asked {
+            let (call, configured, caller) = match asked {
+                Asked::Call(call, configured, caller) => (call, configured, caller),
+                Asked::Changes(others, caller) => {
+                    caller.reply(CallReply::of(&self.difference(*others)));
+                    continue;
+                }
+            };
+            let author = author_of(&caller);
+            let (mut changed, whose) = (Vec::new(), keeper::whose(&author));
+            let book = (&mut self.book, &whose);
+            let reply = calls::serve(&call, configured, book, &self.views, &mut changed);
             let reply = reply.unwrap_or_else(|(refusal, why)| {
                 self.counters.refused.fetch_add(1, Ordering::Relaxed);
                 CallReply::Refused(refusal, why)
             });
-            replies.push((caller, reply, made.len() > before));
+            made += changed.len() as u64;
+            replies.push((caller, reply, !changed.is_empty()));
+            if !author.until_restart {
+                to_keep.append(&mut changed);
+            }
         }
-        self.counters.changes.fetch_add(made.len() as u64, Ordering::Relaxed);
+        self.counters.changes.fetch_add(made, Ordering::Relaxed);
         let kept = match &mut self.journal {
-            Some(journal) if !made.is_empty() => journal.keep(&made, &self.book, &self.views),
+            Some(journal) if !to_keep.is_empty() => journal.keep(&to_keep, &self.book, &self.views),
             _ => true,
         };
         if !kept {
             self.counters.failures.fetch_add(1, Ordering::Relaxed);
         }
         for (caller, reply, is_change) in replies {
+            let until_restart = caller.until_restart;
             caller.reply(match (reply, is_change) {
-                (CallReply::Done(_), true) if !kept => {
-                    let why = "it holds until the instance stops, and is not kept: the disk refuses; the log says why";
-                    CallReply::Refused(Refusal::Unable, why.to_owned())
-                }
-                (CallReply::Done(done), true) if self.journal.is_none() => {
-                    let kept = "until the instance stops: `clients.journal` names no file";
-                    CallReply::Done(format!("{done}, {kept}"))
+                (CallReply::Done(_), true) if !kept && !until_restart => not_kept(),
+                (CallReply::Done(done), true) => {
+                    CallReply::Done(done + lasting(self.journal.is_some(), until_restart))
                 }
                 (reply, _) => reply,
             });
         }
+    }
+
+    /// The same with what was said of clients, as much of it as is shown.
+    fn difference(&self, mut others: ConfigDifference) -> ConfigDifference {
+        others.clients = self.book.at_run_time() as u64;
+        let room = MAX_CHANGES_SHOWN.saturating_sub(others.changes.len());
+        let changes = self.book.history().take(room);
+        others.changes.extend(changes.map(|(prefix, view, whose)| {
+            keeper::change_of(prefix, view, whose, &self.views).told()
+        }));
+        others
     }
 
     fn note(&self) {

@@ -49,7 +49,7 @@ impl Lab {
         let open = OpenClients::read(&self.config).unwrap().expect("there is a table");
         let max_entries = self.config.clients.max_entries as usize;
         let (table, writer) = ClientTable::on_heap(max_entries, Seed::new([5; 16]));
-        (table, open.start(writer, None).unwrap())
+        (table, open.start(writer, None, None).unwrap())
     }
 
     fn ask(&self, clients: &ClientTableThread, call: Call) -> CallReply {
@@ -200,7 +200,7 @@ fn a_damaged_journal_is_told_with_its_line_and_a_torn_one_is_not_an_error() {
     std::fs::write(lab.journal(), text).unwrap();
     let mut config = lab.config.clone();
     config.views[0].name = "minors".into();
-    let kept = keeper::read(Path::new(&lab.journal()), &config.views).unwrap();
+    let kept = keeper::read(Path::new(&lab.journal()), Kept::default(), &config.views).unwrap();
     assert_eq!((kept.said.len(), kept.left_out), (0, 2));
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::reload::Reloader;
 use crate::lists::FetchState;
-use crate::overlay::Overlay;
+use pmdns_changes::overlay::Overlay;
 
 /// What runs, and since when, without what is said at run time.
 pub fn state(reloader: &Reloader, gauges: &Gauges) -> InstanceState {

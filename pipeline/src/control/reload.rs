@@ -2,38 +2,35 @@
 //!
 //! A thread of its own reads the files and builds the rules, which for millions of names takes seconds. The main thread
 //! then lends the rules to all threads that use them, and waits until the old ones have come back. The clients that
-//! asked get the result. A wrong configuration or file changes nothing.
+//! asked get the result. A wrong configuration or file changes nothing. What comes next is decided by
+//! [`Reload`](pmdns_changes::reload::Reload), which does no I/O.
 
-mod news;
 mod reading;
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
-use pmdns_control::{CallReply, Refusal};
+use pmdns_control::CallReply;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
-use news::News;
 use pmdns_engine::rules::{BuildError, RulesPublisher};
-use reading::{Fresh, Read, Source, read, restart_for};
+use reading::{Fresh, Read, read, restart_for};
 pub use reading::{Written, describe};
 
 use super::metrics::server::MetricsListener;
 use crate::clients::ClientFiles;
 use crate::connecting::may_ask;
 use crate::lists;
-use crate::overlay::{Changed, ConfigChange, Overlay};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, author_of};
+use pmdns_changes::overlay::{ConfigChange, Overlay};
+use pmdns_changes::reload::{Reload, ReloadOutput, ReloadResult, ReloadSource};
+use pmdns_changes::{ChangeJournal, JournalLine, Receipt, Waiting, lasting};
 use pmdns_control::Caller;
-
-/// Clients that may wait for reloads.
-const MAX_ASKERS: usize = 16;
 
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -67,18 +64,6 @@ pub enum ReloadError {
     Ended,
 }
 
-/// The progress of a reload.
-enum Stage {
-    /// There is none.
-    Idle,
-    /// The files are being read.
-    Reading(JoinHandle<Result<Read, ReloadError>>),
-    /// Not every thread has given its old rules back.
-    Lent(String),
-    /// The same after an operator's change.
-    Changing(String),
-}
-
 /// Reloads, one at a time.
 pub struct Reloader {
     path: PathBuf,
@@ -88,15 +73,16 @@ pub struct Reloader {
     written: WrittenConfig,
     /// A summary of the rules in use.
     rules: String,
-    /// The configuration that the rules in use were made from.
-    latest: Arc<Config>,
-    /// The same without the changes of run time, and these.
-    base: Arc<Config>,
-    overlay: Overlay,
-    /// The changes that wait, with the clients who want them.
-    changes: VecDeque<(ConfigChange, Caller)>,
-    /// The change under way: the changes that hold then, a sentence, and a file that nobody needs then.
-    change: Option<(Overlay, String, Option<PathBuf>)>,
+    /// What is under way, and what is next.
+    reload: Reload<Caller>,
+    /// The thread that reads.
+    reading: Option<JoinHandle<Result<Read, ReloadError>>>,
+    /// Where changes are kept, if they are.
+    journal: Option<ChangeJournal>,
+    /// Whether the disk has the change under way.
+    receipt: Receipt,
+    /// Callers whose changes are in use, for the main thread.
+    done: Vec<Waiting>,
     publisher: RulesPublisher,
     /// Where metrics are served from now on, for the main thread.
     metrics: Option<Option<MetricsListener>>,
@@ -109,14 +95,6 @@ pub struct Reloader {
     /// The version of what is said of names at run time: as it was lent last, and as every thread has it.
     lent_version: u64,
     version: u64,
-    stage: Stage,
-    started: Instant,
-    /// The clients that wait for the reload under way.
-    askers: Vec<Caller>,
-    /// Another reload was requested while this one runs, and the clients that wait for it.
-    asked: bool,
-    next_askers: Vec<Caller>,
-    news: News,
 }
 
 impl Reloader {
@@ -133,11 +111,11 @@ impl Reloader {
             written: first.all.clone(),
             first,
             rules,
-            latest: Arc::new(running.clone()),
-            base: Arc::new(running.clone()),
-            overlay: Overlay::default(),
-            changes: VecDeque::new(),
-            change: None,
+            reload: Reload::new(running.clone(), running.clone(), Overlay::default()),
+            reading: None,
+            journal: None,
+            receipt: Receipt::known(true),
+            done: Vec::new(),
             publisher,
             metrics: None,
             certificate: None,
@@ -145,18 +123,22 @@ impl Reloader {
             clients: None,
             lent_version: 0,
             version: 0,
-            stage: Stage::Idle,
-            started: Instant::now(),
-            askers: Vec::new(),
-            asked: false,
-            next_askers: Vec::new(),
-            news: News::default(),
         }
     }
 
     /// Has reloads change who may connect over streams.
     pub fn set_access(&mut self, access: Option<AccessList>) {
         self.access = access;
+    }
+
+    /// The same, whose configuration in use is that of `base` with the changes of `overlay`. More of them are kept in `journal`.
+    pub fn with_changes(
+        self,
+        (base, overlay): (&Config, Overlay),
+        journal: Option<ChangeJournal>,
+    ) -> Self {
+        let latest = Config::clone(self.reload.config());
+        Self { reload: Reload::new(latest, base.clone(), overlay), journal, ..self }
     }
 
     /// The same, which reads the files of this certificate as well when an operator requests a reload.
@@ -172,41 +154,39 @@ impl Reloader {
     /// Requests a reload. If one is under way, another follows it, because files may have changed after that one read
     /// them.
     pub fn ask(&mut self) {
-        self.asked = true;
+        self.reload.ask();
     }
 
     /// The same, for a caller that waits for the result.
     pub fn ask_for(&mut self, caller: Caller) {
-        if self.next_askers.len() == MAX_ASKERS {
-            return caller.refuse(Refusal::Busy, "too many wait for a reload already");
-        }
-        self.next_askers.push(caller);
-        self.asked = true;
+        self.reload.ask_for(caller);
     }
 
     /// Changes the configuration in use, for a caller that waits for the result. Changes come one after another.
     pub fn change(&mut self, change: ConfigChange, caller: Caller) {
-        if self.changes.len() == MAX_ASKERS {
-            let why = "too many changes wait already".to_owned();
-            return caller.refuse(Refusal::Busy, why);
-        }
-        self.changes.push_back((change, caller));
+        let author = author_of(&caller);
+        self.reload.change(change, caller, author);
     }
 
-    /// The changes of operators since the start.
+    /// Callers whose changes are in use since the last call, and may not be on the disk yet.
+    pub fn take_done(&mut self) -> Vec<Waiting> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// The changes of operators that hold.
     pub fn overlay(&self) -> &Overlay {
-        &self.overlay
+        self.reload.overlay()
     }
 
     /// Has the rules made anew from the configuration in use, because one of its files has changed. If that fails, it
     /// is repeated until a reload has succeeded.
     pub fn note_news(&mut self) {
-        self.news.is_fresh = true;
+        self.reload.note_news();
     }
 
     /// The configuration that the rules in use were made from.
     pub fn config(&self) -> &Arc<Config> {
-        &self.latest
+        self.reload.config()
     }
 
     /// The same as it was written, with the keys that need a restart as they were at the start.
@@ -231,14 +211,12 @@ impl Reloader {
 
     /// Whether no reload is under way or wanted, so that the rules of the files as they were read last hold everywhere.
     pub fn is_over(&self) -> bool {
-        let waits =
-            self.asked || self.news.is_fresh || self.news.is_owed || !self.changes.is_empty();
-        matches!(self.stage, Stage::Idle) && !waits
+        self.reload.is_over()
     }
 
     /// Whether files are being read.
     pub fn is_reading(&self) -> bool {
-        matches!(&self.stage, Stage::Reading(thread) if !thread.is_finished())
+        self.reading.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// The seed of the hash of names.
@@ -255,16 +233,12 @@ impl Reloader {
     /// that are being read.
     pub fn follow(&mut self, runtime: &Runtime) {
         // Rules that were read come first: changes without end must not keep them out.
-        let waits = match &self.stage {
-            Stage::Idle => false,
-            Stage::Reading(thread) => thread.is_finished(),
-            Stage::Lent(_) | Stage::Changing(_) => true,
-        };
+        let waits = self.reload.is_lent() || (self.reading.is_some() && !self.is_reading());
         if waits || runtime.version() == self.lent_version {
             return;
         }
         if !self.publisher.collect() {
-            self.publisher.lend_runtime(runtime.names(&self.latest, self.publisher.seed()));
+            self.publisher.lend_runtime(runtime.names(self.reload.config(), self.publisher.seed()));
             runtime.note_lent();
             self.lent_version = runtime.version();
         }
@@ -277,146 +251,116 @@ impl Reloader {
         if !is_lent {
             self.version = self.lent_version;
         }
-        match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Idle => {}
-            Stage::Reading(thread) if thread.is_finished() && !is_lent => {
-                match thread.join().unwrap_or(Err(ReloadError::Ended)) {
-                    Ok(read) => {
-                        is_other = read.base.is_some() || self.change.is_some();
-                        self.lend(read);
-                    }
-                    Err(error) => self.fail(&error, now),
-                }
+        let has_read = !is_lent && !self.is_reading();
+        if let Some(thread) = self.reading.take_if(|_| has_read) {
+            match thread.join().unwrap_or(Err(ReloadError::Ended)) {
+                Ok(read) => is_other = self.lend(read, now),
+                Err(error) => self.fail(&error, now),
             }
-            Stage::Lent(text)
-                if !is_lent && self.clients.as_ref().is_none_or(ClientFiles::is_taken) =>
-            {
-                self.succeed(&text, now);
-            }
-            Stage::Changing(done) if !is_lent => {
-                tracing::info!("{done}");
-                self.tell(&CallReply::Done(done));
-            }
-            under_way => self.stage = under_way,
+        } else if self.reload.is_lent()
+            && !is_lent
+            && self.clients.as_ref().is_none_or(ClientFiles::is_taken)
+        {
+            self.reload.give_back(now);
         }
-        // Changes come first, because they are quick.
-        while matches!(self.stage, Stage::Idle) && self.begin_change(now) {}
-        if (self.asked || self.news.are_due(now)) && matches!(self.stage, Stage::Idle) {
-            self.begin(now);
+        self.reload.turn(now);
+        while let Some(output) = self.reload.next_output() {
+            self.carry_out(output, now);
         }
         is_other
     }
 
-    /// Begins the next change, or refuses it. `false`: none waits.
-    fn begin_change(&mut self, now: Instant) -> bool {
-        let Some((change, caller)) = self.changes.pop_front() else { return false };
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let since = since.map_or(0, |since| since.as_secs());
-        match self.overlay.with(&change, &self.base, &caller.by, since) {
-            Ok(Changed { overlay, config, done, stale, left }) => {
-                if let Some(Err(why)) = stale.map(|file| lists::clear(&file)) {
-                    caller.refuse(Refusal::Unable, why);
-                    return true;
+    fn carry_out(&mut self, output: ReloadOutput<Caller>, now: Instant) {
+        match output {
+            ReloadOutput::Read { source, stale } => {
+                match stale.map_or(Ok(()), |file| lists::clear(&file)) {
+                    Ok(()) => self.read(source, now),
+                    Err(why) => self.fail(&ReloadError::Overlay(why), now),
                 }
-                self.change = Some((overlay, format!("{done}, by {}", caller.by), left));
-                self.askers = vec![caller];
-                let source = match change {
-                    ConfigChange::Upstream(_) => Source::Upstreams(config),
-                    ConfigChange::List(_) => Source::Latest(config),
-                };
-                self.read(source, now);
             }
-            Err((refusal, why)) => caller.refuse(refusal, why),
+            ReloadOutput::Clear(file) => {
+                if let Err(why) = lists::clear(&file) {
+                    tracing::warn!("{why}");
+                }
+            }
+            ReloadOutput::Keep(line) => self.receipt = self.keep(line),
+            ReloadOutput::Changed(caller, done) => {
+                let lasting = lasting(self.journal.is_some(), caller.until_restart);
+                let done = format!("{done}{lasting}, by {}", caller.by);
+                tracing::info!("{done}");
+                let receipt = std::mem::replace(&mut self.receipt, Receipt::known(true));
+                let done = CallReply::Done(done);
+                self.done.push(Waiting { caller, version: 0, receipt, done });
+            }
+            ReloadOutput::Reloaded(callers, done) => {
+                callers.into_iter().for_each(|caller| caller.done(done.clone()));
+            }
+            ReloadOutput::Refused(callers, (refusal, why)) => {
+                callers.into_iter().for_each(|caller| caller.refuse(refusal, why.clone()));
+            }
         }
-        true
     }
 
-    fn begin(&mut self, now: Instant) {
-        let is_other = std::mem::take(&mut self.asked);
-        self.news.begin(now);
-        self.askers = std::mem::take(&mut self.next_askers);
-        let source = match is_other {
-            true => Source::File(self.overlay.clone()),
-            false => Source::Latest(Config::clone(&self.latest)),
-        };
-        self.read(source, now);
+    /// Has the line of a change kept that holds from now on.
+    fn keep(&self, line: JournalLine) -> Receipt {
+        let Some(journal) = &self.journal else { return Receipt::known(true) };
+        journal.keep(vec![line]).unwrap_or_else(|(_, why)| {
+            tracing::error!("a change is not kept: {why}");
+            Receipt::known(false)
+        })
     }
 
     /// Begins to read on a thread of its own.
-    fn read(&mut self, source: Source, now: Instant) {
-        self.started = now;
+    fn read(&mut self, source: ReloadSource, now: Instant) {
         let written = Written { fixed: self.first.fixed.clone(), all: self.written.clone() };
-        let certificate = self.certificate.clone().filter(|_| matches!(source, Source::File(_)));
+        let is_file = matches!(source, ReloadSource::File(_));
+        let certificate = self.certificate.clone().filter(|_| is_file);
         let (path, builder) = (self.path.clone(), self.publisher.builder());
-        let in_use = Arc::clone(&self.latest);
+        let in_use = Arc::clone(self.reload.config());
         let body = move || read(&path, (source, written), builder, certificate, &in_use);
         match std::thread::Builder::new().name("reload".into()).spawn(body) {
-            Ok(thread) => self.stage = Stage::Reading(thread),
+            Ok(thread) => self.reading = Some(thread),
             Err(error) => self.fail(&ReloadError::Thread(error), now),
         }
     }
 
-    fn lend(&mut self, read: Read) {
+    /// Takes what was read into use, and lends it. `true`: another configuration is in use.
+    fn lend(&mut self, read: Read, now: Instant) -> bool {
         let Read { config, base, text: written, clients, fresh, metrics } = read;
-        self.latest = Arc::new(config);
-        self.base = base.map_or_else(|| Arc::clone(&self.base), Arc::new);
-        let done = self.change.take().map(|(overlay, done, left)| {
-            self.overlay = overlay;
-            if let Some(Err(why)) = left.map(|file| lists::clear(&file)) {
-                tracing::warn!("{why}");
-            }
-            done
-        });
-        let text = match fresh {
+        let done = match &fresh {
             Fresh::All(fresh) => {
                 self.rules = describe(&fresh.digest);
-                for warning in self.latest.warnings().iter().chain(&fresh.digest.warnings) {
+                format!("{}{}", self.rules, restart_for(&self.first.fixed.changed(&written.fixed)))
+            }
+            Fresh::Upstreams(_) => String::new(),
+        };
+        let is_other = self.reload.take_read(Ok(ReloadResult { config, base, done }), now);
+        let latest = self.reload.config();
+        match fresh {
+            Fresh::All(fresh) => {
+                for warning in latest.warnings().iter().chain(&fresh.digest.warnings) {
                     tracing::warn!("{warning}");
                 }
                 self.publisher.lend(*fresh);
                 if let Some(access) = &self.access {
-                    access.set(may_ask(&self.latest));
+                    access.set(may_ask(latest));
                 }
                 // What was said at run time of names knows views by their numbers.
                 self.lent_version = 0;
-                let rest = restart_for(&self.first.fixed.changed(&written.fixed));
-                format!("{}{rest}", self.rules)
             }
-            Fresh::Upstreams(fresh) => {
-                self.publisher.lend_upstreams(fresh);
-                String::new()
-            }
-        };
+            Fresh::Upstreams(fresh) => self.publisher.lend_upstreams(fresh),
+        }
         self.written = self.first.all.reloaded(&written.all);
         self.metrics = metrics.or_else(|| self.metrics.take());
         if let (Some(file), Some(files)) = (clients, &mut self.clients) {
-            files.give(file, self.latest.views.clone());
+            files.give(file, latest.views.clone());
         }
-        self.stage = match done {
-            Some(done) => Stage::Changing(done),
-            None => Stage::Lent(text),
-        };
+        is_other
     }
 
-    fn succeed(&mut self, text: &str, now: Instant) {
-        self.news.settle();
-        let seconds = now.duration_since(self.started).as_secs_f64();
-        tracing::info!("reloaded in {seconds:.1} s: {text}");
-        self.tell(&CallReply::Done(text.to_owned()));
-    }
-
+    /// Nothing was read, and nothing changes.
     fn fail(&mut self, error: &ReloadError, now: Instant) {
-        if self.change.take().is_some() {
-            tracing::error!("not changed: {error}");
-        } else {
-            self.news.fail(now);
-            tracing::error!("not reloaded, the rules in use stay: {error}");
-        }
-        self.tell(&CallReply::Refused(Refusal::Unable, error.to_string()));
-    }
-
-    fn tell(&mut self, reply: &CallReply) {
-        self.askers.drain(..).for_each(|caller| caller.reply(reply.clone()));
+        self.reload.take_read(Err(error.to_string()), now);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use pmdns_changes::FollowConfig;
+use pmdns_changes::overlay::Overlay;
 use pmdns_config::{Anycast, Config, wire_name};
 use pmdns_engine::engine::Gauges;
 use pmdns_engine::ports::PortNews;
@@ -203,12 +205,6 @@ impl HealthChecks {
         cores.collect()
     }
 
-    /// Another configuration is in use.
-    pub fn follow(&mut self, config: &Config) {
-        self.needed = needed(config);
-        self.client = config.probe_client();
-    }
-
     fn ports(&self, news: &[PortNews]) -> Vec<PortHealth> {
         let ports = self.topology.port_names.iter().zip(news);
         ports.map(|(name, news)| PortHealth { port: name.clone(), link_up: news.is_up() }).collect()
@@ -275,6 +271,13 @@ impl HealthChecks {
         }
         problems.extend(health.stuck_rings.iter().map(|ring| format!("a ring stays full: {ring}")));
         problems
+    }
+}
+
+impl FollowConfig for HealthChecks {
+    fn apply_config(&mut self, config: &Config, _: &Overlay) {
+        self.needed = needed(config);
+        self.client = config.probe_client();
     }
 }
 

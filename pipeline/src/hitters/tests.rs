@@ -1,5 +1,6 @@
 //! Tests of heavy hitters on a whole line: what is counted of packets that pass, and what a limit does.
 
+use pmdns_changes::Author;
 use pmdns_control::{Hitter, HittersQuery, Window};
 use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::zone_limits::LimitsLender;
@@ -141,7 +142,8 @@ fn a_flood_is_found_and_limited_and_hits_and_other_names_pass() {
     let mut limiter =
         ZoneLimiter::new(rig.zone_limits.take().unwrap(), Default::default(), prefixes(), 1000);
     let order = LimitOrder { zone: "example.com".to_owned(), rate: 0, seconds: None };
-    limiter.limit(&order, "test", now).unwrap();
+    let author = Author { by: "test".into(), since: 0, until_restart: false };
+    limiter.limit(&order, &author, now).unwrap();
     limiter.turn(now);
     std::thread::sleep(Duration::from_millis(11));
     rig.settle();

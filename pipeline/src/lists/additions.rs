@@ -22,7 +22,8 @@ struct Addition {
 impl Additions {
     /// Has the caller wait until its list is known. The result is the one to be answered then.
     pub fn wait_for(&mut self, name: String, caller: Caller) -> Caller {
-        let (known, reply) = Caller::new(&caller.by);
+        let (mut known, reply) = Caller::new(&caller.by);
+        known.until_restart = caller.until_restart;
         self.waiting.push(Addition { name, caller, reply });
         known
     }
@@ -42,7 +43,7 @@ impl Additions {
             };
             let Addition { name, caller, .. } = self.waiting.swap_remove(index);
             match reply {
-                Some(CallReply::Done(_)) => lists.tell_first(name, caller),
+                Some(CallReply::Done(done)) => lists.tell_first(name, done, caller),
                 Some(reply) => caller.reply(reply),
                 // The instance stops, and so does its caller's connection.
                 None => drop(caller),

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::reach::Reach;
+use pmdns_changes::Reach;
 
 /// Bytes of the longest list that is fetched.
 pub(super) const MAX_BYTES: usize = 128 << 20;

@@ -13,7 +13,6 @@ mod counters;
 mod fetch;
 mod keep;
 mod list;
-mod reach;
 mod schedule;
 
 use std::io;
@@ -39,9 +38,10 @@ pub use counters::{ListCounters, ListSnapshot};
 use fetch::Source;
 pub(crate) use keep::clear;
 use list::{Followed, List};
+use pmdns_changes::overlay::Overlay;
+use pmdns_changes::{FollowConfig, Reach};
 use pmdns_encrypted::roots;
 use pmdns_engine::threads::{join_within, pin};
-pub(crate) use reach::Reach;
 
 use pmdns_control::Caller;
 
@@ -70,7 +70,7 @@ enum ListRequest {
     /// A caller wants the lists of this name fetched now.
     Refresh(String, Caller),
     /// A caller has added the list of this name, and wants to know what came of its first fetch.
-    First(String, Caller),
+    First { name: String, done: String, caller: Caller },
 }
 
 /// What is known of the fetches of a list.
@@ -93,12 +93,12 @@ pub struct FetchedLists {
 }
 
 impl FetchedLists {
-    /// Starts fetching the lists of `config`, on a thread pinned to the CPU `core` if one is given.
+    /// Starts fetching the lists of `config`, which `overlay` has changed, on a thread pinned to the CPU `core` if one is given.
     ///
     /// # Errors
     ///
     /// There is no thread.
-    pub fn start(config: &Config, core: Option<usize>) -> io::Result<Self> {
+    pub fn start(config: &Config, overlay: &Overlay, core: Option<usize>) -> io::Result<Self> {
         let (requests, asked) = mpsc::channel(MAX_REQUESTS);
         let news = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -115,35 +115,13 @@ impl FetchedLists {
         let system = if is_needed { roots::of_system().map(Arc::new) } else { None };
         let mut this =
             Self { followed: Vec::new(), system, requests: Some(requests), news, thread };
-        this.follow(config, |_| false);
+        this.apply_config(config, overlay);
         Ok(this)
     }
 
-    /// Changes the lists to those of `config`. `is_added`: whether the one with this file was added at run time.
-    pub fn follow(&mut self, config: &Config, is_added: impl Fn(&Path) -> bool) {
-        let fetched = config.blocklists.iter().filter(|list| list.url.is_some());
-        self.followed = fetched
-            .map(|list| {
-                let known = self.followed.iter().find(|one| one.file == list.file);
-                let counters = known.map(|one| Arc::clone(&one.counters)).unwrap_or_default();
-                let last_error = known.map(|one| one.last_error.clone()).unwrap_or_default();
-                let is_added = is_added(&list.file);
-                let reach = match is_added {
-                    true => Reach::Public(config.control.list_networks.clone()),
-                    false => Reach::Anywhere,
-                };
-                let source = source(list, self.system.as_ref(), reach);
-                let interval = list.refresh_seconds.map_or(list::INTERVAL, Duration::from_secs);
-                let (file, format) = (list.file.clone(), list.format);
-                Followed { file, format, interval, source, is_added, counters, last_error }
-            })
-            .collect();
-        self.request(ListRequest::Follow(self.followed.clone()));
-    }
-
-    /// Tells the caller that has added the list of this name what came of its first fetch.
-    pub(crate) fn tell_first(&self, name: String, caller: Caller) {
-        self.request(ListRequest::First(name, caller));
+    /// Tells the caller that has added the list of this name what came of its first fetch, behind the sentence about it.
+    pub(crate) fn tell_first(&self, name: String, done: String, caller: Caller) {
+        self.request(ListRequest::First { name, done, caller });
     }
 
     /// What is known of the fetches of the list with this file; `None`: it is not fetched.
@@ -168,7 +146,7 @@ impl FetchedLists {
         let told = self.requests.as_ref().map(|requests| requests.try_send(request));
         match told {
             Some(Err(mpsc::error::TrySendError::Full(
-                ListRequest::Refresh(_, caller) | ListRequest::First(_, caller),
+                ListRequest::Refresh(_, caller) | ListRequest::First { caller, .. },
             ))) => {
                 let why = "lists are being fetched; try again later".to_owned();
                 caller.refuse(Refusal::Busy, why);
@@ -192,6 +170,30 @@ impl FetchedLists {
             counters: list.counters.snapshot(),
         };
         self.followed.iter().map(report).collect()
+    }
+}
+
+/// The lists become those of the configuration.
+impl FollowConfig for FetchedLists {
+    fn apply_config(&mut self, config: &Config, overlay: &Overlay) {
+        let fetched = config.blocklists.iter().filter(|list| list.url.is_some());
+        self.followed = fetched
+            .map(|list| {
+                let known = self.followed.iter().find(|one| one.file == list.file);
+                let counters = known.map(|one| Arc::clone(&one.counters)).unwrap_or_default();
+                let last_error = known.map(|one| one.last_error.clone()).unwrap_or_default();
+                let is_added = overlay.has_list(&list.file);
+                let reach = match is_added {
+                    true => Reach::Public(config.control.list_networks.clone()),
+                    false => Reach::Anywhere,
+                };
+                let source = source(list, self.system.as_ref(), reach);
+                let interval = list.refresh_seconds.map_or(list::INTERVAL, Duration::from_secs);
+                let (file, format) = (list.file.clone(), list.format);
+                Followed { file, format, interval, source, is_added, counters, last_error }
+            })
+            .collect();
+        self.request(ListRequest::Follow(self.followed.clone()));
     }
 }
 
@@ -250,7 +252,7 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                 });
                 lists = next.collect();
             }
-            (Some(ListRequest::First(name, caller)), _) => {
+            (Some(ListRequest::First { name, done, caller }), _) => {
                 let Some(index) = lists.iter().position(|list| list.followed.is_called(&name))
                 else {
                     let why = format!("list {name} is not there any more");
@@ -264,7 +266,7 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     None => list.refresh(&news, room).await,
                 };
                 caller.reply(match result {
-                    Ok(done) => CallReply::Done(format!("list {name} is added; {done}")),
+                    Ok(fetched) => CallReply::Done(format!("{done}; {fetched}")),
                     Err(why) => CallReply::Refused(
                         Refusal::Unable,
                         format!(

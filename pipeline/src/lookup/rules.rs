@@ -143,13 +143,16 @@ mod tests {
     use pmdns_stages::wire::name::Seed;
 
     use super::*;
-    use crate::runtime::Table;
+    use crate::runtime::ready;
+    use pmdns_changes::Author;
+    use pmdns_changes::names::NameTable;
 
     fn in_use(config: &Config, calls: &[Call]) -> NamesInUse {
         let seed = Seed::new([7; 16]);
         let (rules, digest) = Ruleset::load(config, seed, 1).unwrap();
-        let said = Table::after(calls, config, ("user 0", 951_827_696));
-        let rules = rules.with_runtime(2, said.names(config, seed).unwrap().map(Arc::new));
+        let author = Author { by: "user 0".into(), since: 951_827_696, until_restart: false };
+        let said = NameTable::after(calls, config, &author).unwrap();
+        let rules = rules.with_runtime(2, ready(&said, config, seed).unwrap().map(Arc::new));
         let lists = ListNames::of(config).read(&digest);
         let made = RulesInUse { rules: Arc::new(rules), lists };
         NamesInUse { made, said: Arc::new(said) }

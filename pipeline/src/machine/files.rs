@@ -13,7 +13,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use super::facts::{Lack, Machine};
 use crate::control::socket::has_group;
 use crate::query_log;
-use crate::sinks::is_passing;
+use pmdns_changes::is_passing;
 
 /// Files that are written to their end, so that links are not followed.
 const APPENDED: [&str; 2] = ["query_log.json", "query_log.sqlite"];

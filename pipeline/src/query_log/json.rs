@@ -17,8 +17,7 @@ use super::batch::Batch;
 use super::counters::LogCounters;
 use super::entry::Words;
 use super::sink::{Complaints, Sink};
-use crate::journal::is_in_place;
-use crate::sinks::is_passing;
+use pmdns_changes::{is_in_place, is_passing};
 
 /// How often it looks whether the file is still in its place, and opens one again after an error.
 const LOOK: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use pmdns_control::answers::{
-    BlockLists, ConfigDifference, Configuration, InstanceState, UpstreamTable,
+    BlockLists, ConfigDifference, Configuration, InstanceState, MAX_CHANGES_SHOWN, UpstreamTable,
 };
 use pmdns_control::{Call, CallReply, Caller, Refusal};
 
@@ -13,7 +13,9 @@ use crate::control::cache_jobs::CacheJob;
 use crate::control::calls::{difference, lists, state, upstreams, views};
 use crate::health::{NodeHealth, NodeState};
 use crate::hitters;
-use crate::overlay::{ConfigChange, ListChange, UpstreamChange};
+use crate::runtime::author_of;
+use pmdns_changes::overlay::{ConfigChange, ListChange, UpstreamChange};
+use pmdns_changes::{OperatorChange, Waiting};
 
 impl Services<'_> {
     /// Answers a call, or has it answered.
@@ -26,7 +28,7 @@ impl Services<'_> {
             Call::Resume => self.set_state(NodeState::Serving, caller),
             Call::Reload => self.reloader.ask_for(caller),
             Call::Config => caller.reply(CallReply::of(&self.configuration())),
-            Call::ConfigDiff => caller.reply(CallReply::of(&self.difference())),
+            Call::ConfigDiff => self.tell_difference(caller),
             Call::Views => caller.reply(CallReply::of(&views(self.reloader.config()))),
             Call::Upstreams => caller.reply(CallReply::of(&self.upstreams())),
             Call::Lists => caller.reply(CallReply::of(&self.lists())),
@@ -61,10 +63,8 @@ impl Services<'_> {
             Call::Hitters(_) | Call::Floods => {
                 caller.reply(hitters::answer(&call, self.hitters.as_ref()));
             }
-            Call::Limits | Call::Limit(_) | Call::Unlimit(_) => {
-                let reply = self.limiter.answer(&call, &caller.by, Instant::now());
-                caller.reply(reply);
-            }
+            Call::Limits => caller.reply(CallReply::of(&self.limiter.list(Instant::now()))),
+            Call::Limit(_) | Call::Unlimit(_) => self.change_limit(&call, caller),
             Call::Lookup(request) => match self.runtime.in_use().with_rules(&self.gauges.names) {
                 Some(rules) => self.lookups.run(request, rules, caller),
                 None => caller.refuse(Refusal::Unable, "there are no rules yet"),
@@ -118,20 +118,44 @@ impl Services<'_> {
 
     fn configuration(&self) -> Configuration {
         let toml = self.reloader.written().to_toml();
-        let changes = self.reloader.overlay().told();
+        let changes = self.changes_of_config().map(|change| change.told()).collect();
         let mut configuration = Configuration { toml, changes, ..Configuration::default() };
         self.runtime.note_in_configuration(&mut configuration);
         configuration
     }
 
-    /// Where the file differs from the configuration in use.
-    fn difference(&mut self) -> ConfigDifference {
+    /// Changes of upstreams, lists and limits.
+    fn changes_of_config(&self) -> impl Iterator<Item = OperatorChange> {
+        self.reloader.overlay().changes().chain(self.limiter.changes())
+    }
+
+    /// Tells where the file differs from the configuration in use. The thread of the client table has the rest.
+    fn tell_difference(&mut self, caller: Caller) {
         let InstanceState { entries, records, .. } = self.state();
-        let changes = self.reloader.overlay().told();
-        let clients = self.clients.as_ref().map_or(0, |clients| clients.counters().at_run_time);
+        let changes = self.changes_of_config().chain(self.runtime.changes());
+        let changes = changes.take(MAX_CHANGES_SHOWN).map(|change| change.told()).collect();
         let limits = self.limiter.list(Instant::now()).limits.len();
         let rest = difference(&self.reloader);
-        ConfigDifference { entries, records, changes, clients, limits, ..rest }
+        let known = ConfigDifference { entries, records, changes, limits, ..rest };
+        match &self.clients {
+            Some(clients) => clients.tell_changes(known, caller),
+            None => caller.reply(CallReply::of(&known)),
+        }
+    }
+
+    /// Changes a limit, and has its caller wait for the disk.
+    fn change_limit(&mut self, call: &Call, caller: Caller) {
+        let author = author_of(&caller);
+        let Self { runtime, limiter, .. } = self;
+        let changed = runtime.askers().check_room();
+        let changed = changed.and_then(|()| limiter.change(call, &author, Instant::now()));
+        match changed.and_then(|(done, line)| Ok((done, runtime.keep(&author, vec![line])?))) {
+            Ok((done, receipt)) => {
+                let done = CallReply::Done(done + runtime.lasting(&author));
+                runtime.askers().push(Waiting { caller, version: 0, receipt, done });
+            }
+            Err((refusal, why)) => caller.refuse(refusal, why),
+        }
     }
 
     fn change_upstream(&mut self, change: UpstreamChange, caller: Caller) {

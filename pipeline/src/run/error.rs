@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pmdns_changes::JournalError;
 use pmdns_engine::engine::EngineError;
 use pmdns_engine::exceptions::interface::TapError;
 use pmdns_engine::topology::TopologyError;
@@ -12,7 +13,6 @@ use crate::control::api::ApiError;
 use crate::control::metrics::server::MetricsError;
 use crate::control::socket::SocketError;
 use crate::hitters::HittersError;
-use crate::journal::JournalError;
 use crate::query_log::QueryLogError;
 use crate::streams::StreamsError;
 use crate::transfer::TransferError;

@@ -48,7 +48,7 @@ impl<'c> Instance<'c> {
         cores: &[usize],
     ) -> Result<Self, RunError> {
         let certificates = (opened.certificate(), opened.certificates());
-        let Opened { control, metrics, api, runtime, clients, streams } = opened;
+        let Opened { control, metrics, api, runtime, clients, streams, kept } = opened;
         let streams = streams.map(|entry| ports.add_streams(config, entry)).transpose()?;
         let (engine, ports) = ports.build(config)?;
         announce(config, &ports.topology, &engine, &ports.nics);
@@ -59,7 +59,7 @@ impl<'c> Instance<'c> {
             config,
             written,
             (engine, ports),
-            (runtime, clients),
+            (runtime, clients, kept),
             certificates,
             core,
         )?;

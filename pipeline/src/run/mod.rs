@@ -25,15 +25,19 @@ use self::ports::StartedPorts;
 use crate::control::reload::Written;
 use crate::control::report::Report;
 use crate::machine::Machine;
+use crate::runtime::{OpenChanges, unix_time};
 
-/// Serves with `config`, which was `written` so at `path`, until SIGINT or SIGTERM. Returns the final
+/// Serves with `config`, which was `written` so at `path`, and with the changes that operators have made at run time before, until
+/// SIGINT or SIGTERM. Returns the final
 /// counters. SIGHUP has the rules read anew. The machine meets every [condition](crate::machine::CONDITIONS).
 pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, RunError> {
     // Asked first, because the EAL pins this thread to its main core.
     let Machine { cores, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
-    let opened = Opened::open(config)?;
+    let changes = OpenChanges::read(config, unix_time())?;
+    let (base, config) = (config, &changes.config.clone());
+    let opened = Opened::open((base, config), changes)?;
     let ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
     let mut instance = Instance::start(config, (written, path), opened, ports, &cores)?;
     while !stop.load(Ordering::Relaxed) && !instance.has_ended() {

@@ -1,5 +1,7 @@
 //! What is bound and read before DPDK starts, while the process still has all of its rights.
 
+use pmdns_changes::OperatorChange;
+use pmdns_changes::overlay::Overlay;
 use pmdns_config::Config;
 use pmdns_streams::tls::Certificate;
 
@@ -8,8 +10,15 @@ use crate::clients::OpenClients;
 use crate::control::api::ApiListener;
 use crate::control::metrics::server::MetricsListener;
 use crate::control::socket::ControlSocket;
-use crate::runtime::Runtime;
+use crate::runtime::{OpenChanges, Runtime};
 use crate::streams::{self, StreamEntry};
+
+/// The configuration of the file, and the changes that an earlier process has kept.
+pub(super) struct KeptOver {
+    pub(super) base: Config,
+    pub(super) overlay: Overlay,
+    pub(super) limits: Vec<OperatorChange>,
+}
 
 /// The sockets and files of the configuration.
 pub(super) struct Opened {
@@ -18,18 +27,29 @@ pub(super) struct Opened {
     pub(super) api: Option<ApiListener>,
     pub(super) runtime: Runtime,
     pub(super) clients: Option<OpenClients>,
+    pub(super) kept: KeptOver,
     /// Of clients over streams.
     pub(super) streams: Option<StreamEntry>,
 }
 
 impl Opened {
-    pub(super) fn open(config: &Config) -> Result<Self, RunError> {
+    /// `config` is `base` with the changes of upstreams and lists.
+    pub(super) fn open(
+        (base, config): (&Config, &Config),
+        mut changes: OpenChanges,
+    ) -> Result<Self, RunError> {
+        let clients = OpenClients::read_with(config, &changes.clients)?;
+        if clients.is_some() && config.clients.journal.is_some() {
+            changes = changes.without_clients();
+        }
+        let (overlay, limits) = (changes.overlay.clone(), changes.limits.clone());
         Ok(Self {
             control: ControlSocket::open(&config.control)?,
             metrics: config.metrics.listen.map(MetricsListener::bind).transpose()?,
             api: ApiListener::open(config)?,
-            runtime: Runtime::open(config.control.entries.as_deref())?,
-            clients: OpenClients::read(config)?,
+            runtime: Runtime::start(changes)?,
+            clients,
+            kept: KeptOver { base: base.clone(), overlay, limits },
             streams: streams::bind(config)?,
         })
     }

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pmdns_changes::FollowConfig;
+use pmdns_changes::overlay::Overlay;
 use pmdns_config::Config;
 use pmdns_engine::engine::{Engine, EngineError, Gauges};
 use pmdns_engine::ports::{AllPortNews, PortWatch};
@@ -13,6 +15,7 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::Certificate;
 
 use super::error::RunError;
+use super::opened::KeptOver;
 use super::ports::RunningPorts;
 use crate::admission::{ConnectionReport, ConnectionSnapshot};
 use crate::capture::Captures;
@@ -28,7 +31,7 @@ use crate::lookup::Lookups;
 use crate::privileges::{self, GrantedPaths, PrivilegeReport};
 use crate::query_log::find::LogSearches;
 use crate::query_log::{OpenLog, QueryLogger};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, unix_time};
 use crate::sinks::{SinkCounters, SinkReport};
 use crate::streams::StreamClients;
 use crate::transfer::{TransferLimits, Transfers};
@@ -74,7 +77,7 @@ impl<'c> Services<'c> {
         config: &'c Config,
         (written, path): (Written, &Path),
         (mut engine, ports): (Engine, RunningPorts),
-        (runtime, open_clients): (Runtime, Option<OpenClients>),
+        (runtime, open_clients, kept): (Runtime, Option<OpenClients>, KeptOver),
         (certificate, certificates): (Option<Certificate>, Vec<Certificate>),
         core: Option<usize>,
     ) -> Result<(Self, Engine), RunError> {
@@ -83,16 +86,20 @@ impl<'c> Services<'c> {
         let prober = engine.prober.take().expect("nobody took it");
         let publisher = engine.rules.take().expect("nobody took it");
         let rule_names = publisher.names();
-        let limiter = zone_limiter(config, &mut engine, publisher.seed());
+        let mut limiter = zone_limiter(config, &mut engine, publisher.seed());
+        limiter.take_kept(&kept.limits, (Instant::now(), unix_time()));
         let writer = engine.clients.take();
         let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
-        let start = |(open, writer): (OpenClients, _)| open.start(writer, core);
+        let start =
+            |(open, writer): (OpenClients, _)| open.start(writer, runtime.journal().cloned(), core);
         let mut clients = open_clients.zip(writer).map(start).transpose()?;
         let files = clients.as_mut().and_then(ClientTableThread::files);
-        let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest));
+        let lists =
+            FetchedLists::start(config, &kept.overlay, core).map_err(EngineError::Thread)?;
+        let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest))
+            .with_changes((&kept.base, kept.overlay), runtime.journal().cloned());
         // Before our threads start, so that they are restricted from the beginning.
         let transfers = Transfers::start(config, TransferLimits::default(), core)?;
-        let lists = FetchedLists::start(config, core).map_err(EngineError::Thread)?;
         let query_log = OpenLog::open(config, (rule_names.clone(), gauges.upstreams.clone()))?;
         let privileges =
             privileges::restrict(config, &GrantedPaths::of(config, path, &ports.eal.folders()));
@@ -193,17 +200,18 @@ impl<'c> Services<'c> {
         }
         self.reloader.follow(&self.runtime);
         let is_other = self.reloader.turn(Instant::now());
+        for waiting in self.reloader.take_done() {
+            self.runtime.askers().push(waiting);
+        }
         if !is_other {
             self.additions.turn(&self.lists);
             return false;
         }
-        let (config, overlay) = (self.reloader.config(), self.reloader.overlay());
-        self.lists.follow(config, |file| overlay.has_list(file));
-        if let Err(error) = self.transfers.follow(config) {
-            tracing::error!("{error}; the same zones as before are transferred");
-        }
-        self.health.follow(config);
-        self.cache_jobs.set_scopes(config.scope_map());
+        let Self { reloader, lists, transfers, health, cache_jobs, .. } = self;
+        let (config, overlay) = (reloader.config(), reloader.overlay());
+        let followers: [&mut dyn FollowConfig; 4] =
+            [lists, transfers, health, &mut Scopes(cache_jobs)];
+        followers.into_iter().for_each(|one| one.apply_config(config, overlay));
         true
     }
 
@@ -212,7 +220,12 @@ impl<'c> Services<'c> {
         if let Some(hitters) = &self.hitters {
             hitters.limit_floods(self.config, &mut self.limiter, now);
         }
-        self.limiter.turn(now);
+        let over = self.limiter.turn(now);
+        if !over.is_empty()
+            && let Some(Err((_, why))) = self.runtime.journal().map(|journal| journal.keep(over))
+        {
+            tracing::warn!("limits whose time is over stay in the file: {why}");
+        }
         self.runtime.turn(self.reloader.version());
     }
 
@@ -232,6 +245,15 @@ impl<'c> Services<'c> {
     /// The ports, which can be closed: nothing has frames any more.
     pub(super) fn into_ports(self) -> RunningPorts {
         self.ports
+    }
+}
+
+/// Jobs on the cache, which know views by their scopes.
+struct Scopes<'c>(&'c CacheJobs);
+
+impl FollowConfig for Scopes<'_> {
+    fn apply_config(&mut self, config: &Config, _: &Overlay) {
+        self.0.set_scopes(config.scope_map());
     }
 }
 

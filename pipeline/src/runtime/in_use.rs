@@ -2,23 +2,22 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pmdns_changes::names::NameTable;
 use pmdns_engine::rule_names::{RuleNames, RulesInUse};
-
-use super::Table;
 
 /// What is said of names, as the rules in use have it. Copies show the same.
 #[derive(Clone, Debug, Default)]
-pub struct SaidInUse(Arc<Mutex<Arc<Table>>>);
+pub struct SaidInUse(Arc<Mutex<Arc<NameTable>>>);
 
 /// The rules in use, and what is said of names.
 #[derive(Clone, Debug)]
 pub struct NamesInUse {
     pub(crate) made: RulesInUse,
-    pub(crate) said: Arc<Table>,
+    pub(crate) said: Arc<NameTable>,
 }
 
 impl SaidInUse {
-    pub(super) fn set(&self, said: &Arc<Table>) {
+    pub(super) fn set(&self, said: &Arc<NameTable>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(said);
     }
 

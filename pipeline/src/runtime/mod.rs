@@ -1,81 +1,102 @@
-//! Names that operators block, allow or answer while the instance runs.
+//! The changes that operators have made, while the instance runs: names here, other kinds with those whom they concern.
 //!
-//! A change goes two ways at once. [`RuntimeNames`] are made and lent to all threads
-//! ([`Reloader`](crate::control::reload::Reloader)), and the [journal] keeps the change in a file. When both are
+//! A change goes two ways at once. What it changes is made and lent to all threads
+//! ([`Reloader`](crate::control::reload::Reloader)), and the journal keeps the change in a file. When both are
 //! done the caller is answered.
 
-mod entries;
 mod in_use;
-mod journal;
-mod table;
+mod open;
+mod ready;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use pmdns_changes::names::NameTable;
+use pmdns_changes::{
+    Askers, Author, ChangeJournal, JournalError, JournalLine, OperatorChange, Receipt, Refused,
+    Waiting, lasting,
+};
 use pmdns_config::Config;
 use pmdns_control::answers::{Configuration, EntriesDone, InstanceState};
-use pmdns_control::{Call, CallReply, Page, Refusal};
+use pmdns_control::{Call, CallReply, Caller, Page};
 use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
 
-use crate::journal::JournalError;
 use crate::sinks::SinkCounters;
 pub use in_use::{NamesInUse, SaidInUse};
-use journal::Journal;
-use pmdns_control::Caller;
-pub(crate) use table::Table;
+pub use open::OpenChanges;
+pub(crate) use ready::ready;
 
-/// Clients that may wait for their changes.
-const MAX_WAITING: usize = 64;
 /// Entries and records that are shown beside the configuration.
 const MAX_SHOWN: usize = 1000;
 
-/// Everything that was said.
+/// What was said of names, and the way to the file for changes of all kinds.
 #[derive(Debug)]
 pub struct Runtime {
-    table: Arc<Table>,
+    names: Arc<NameTable>,
     in_use: SaidInUse,
-    journal: Option<Journal>,
-    /// Counts changes.
+    journal: Option<ChangeJournal>,
+    counters: Arc<SinkCounters>,
+    /// Counts changes of names.
     version: u64,
-    waiting: Vec<Waiting>,
+    askers: Askers,
 }
 
-/// A caller whose change is under way.
-#[derive(Debug)]
-struct Waiting {
-    caller: Caller,
-    version: u64,
-    /// The number of the order at the journal.
-    order: Option<u64>,
-    done: CallReply,
+/// Seconds since 1970.
+pub(crate) fn unix_time() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+/// Whose change it is that a caller makes now.
+pub(crate) fn author_of(caller: &Caller) -> Author {
+    let Caller { by, until_restart, .. } = caller;
+    Author { by: by.clone(), since: unix_time(), until_restart: *until_restart }
 }
 
 impl Runtime {
-    /// The entries that the file at `path` has kept. Without a file nothing is kept. The calling thread is woken when the
-    /// disk has confirmed a change.
+    /// Has what a file has kept in use, and keeps changes in it from now on. The calling thread is woken when the disk has
+    /// confirmed a change.
     ///
     /// # Errors
     ///
     /// The file cannot be used.
-    pub fn open(path: Option<&Path>) -> Result<Self, JournalError> {
-        let table = path.map(journal::read).transpose()?.unwrap_or_default();
+    pub fn start(open: OpenChanges) -> Result<Self, JournalError> {
+        let OpenChanges { path, kept, is_all, names, .. } = open;
         let main = std::thread::current();
-        let journal =
-            path.map(|path| Journal::start(path, &table, move || main.unpark())).transpose()?;
-        let version = u64::from(!table.is_empty());
-        let in_use = SaidInUse::default();
-        Ok(Self { table: Arc::new(table), in_use, journal, version, waiting: Vec::new() })
+        let counters = Arc::new(SinkCounters::new());
+        let counted = Arc::clone(&counters);
+        let note = move |lines: usize, are_written| {
+            counted.count(lines as u64, are_written);
+            main.unpark();
+        };
+        let start = |path| ChangeJournal::start(path, kept, is_all, note);
+        let journal = path.map(start).transpose()?;
+        let version = u64::from(!names.is_empty());
+        let (in_use, askers) = (SaidInUse::default(), Askers::default());
+        Ok(Self { names: Arc::new(names), in_use, journal, counters, version, askers })
     }
 
-    /// Reads the file, and makes none.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be used.
-    pub fn check(path: Option<&Path>) -> Result<(), JournalError> {
-        path.map(journal::read).transpose().map(drop)
+    /// Without a file: changes end with the process.
+    pub fn of_nothing() -> Self {
+        Self {
+            names: Arc::default(),
+            in_use: SaidInUse::default(),
+            journal: None,
+            counters: Arc::new(SinkCounters::new()),
+            version: 0,
+            askers: Askers::default(),
+        }
+    }
+
+    /// Where changes are kept, if they are.
+    pub fn journal(&self) -> Option<&ChangeJournal> {
+        self.journal.as_ref()
+    }
+
+    /// Callers whose changes are under way.
+    pub fn askers(&mut self) -> &mut Askers {
+        &mut self.askers
     }
 
     /// Counts changes: names of another version have to be made again.
@@ -85,17 +106,17 @@ impl Runtime {
 
     /// What became of changes that the file is to keep; `None`: there is none.
     pub fn counters(&self) -> Option<&SinkCounters> {
-        self.journal.as_ref().map(Journal::counters)
+        self.journal.as_ref().map(|_| &*self.counters)
     }
 
     /// Whether a caller waits.
     pub fn is_busy(&self) -> bool {
-        !self.waiting.is_empty()
+        self.askers.is_busy()
     }
 
     /// The names are lent to all threads.
     pub fn note_lent(&self) {
-        self.in_use.set(&self.table);
+        self.in_use.set(&self.names);
     }
 
     /// Everything that was said and is lent, with who said it.
@@ -105,49 +126,48 @@ impl Runtime {
 
     /// Everything that was said, ready to be looked up.
     pub fn names(&self, config: &Config, seed: Seed) -> Option<Arc<RuntimeNames>> {
-        let names = self.table.names(config, seed);
+        let names = ready(&self.names, config, seed);
         let names =
             names.map_err(|(_, why)| tracing::error!("entries of run time are not used: {why}"));
         names.ok().flatten().map(Arc::new)
     }
 
+    /// What is said of names.
+    pub fn changes(&self) -> impl Iterator<Item = OperatorChange> {
+        self.names.all_changes()
+    }
+
     /// Its state, for the answer to a call about the instance.
     pub fn note_in(&self, state: &mut InstanceState) {
-        state.entries = self.table.entry_count();
-        state.records = self.table.record_count();
+        state.entries = self.names.entry_count();
+        state.records = self.names.record_count();
         state.kept = self.journal.is_some();
     }
 
     /// The same, beside the configuration.
     pub fn note_in_configuration(&self, configuration: &mut Configuration) {
         let page = Page { after: None, limit: MAX_SHOWN };
-        let entries = self.table.entries(&page).map(|page| page.entries).unwrap_or_default();
-        let records = self.table.records(&page).map(|page| page.records).unwrap_or_default();
+        let entries = self.names.entries(&page).map(|page| page.entries).unwrap_or_default();
+        let records = self.names.records(&page).map(|page| page.records).unwrap_or_default();
         configuration.entries = entries.into_iter().map(|one| one.entry).collect();
         configuration.records = records.into_iter().map(|one| one.record).take(MAX_SHOWN).collect();
     }
 
-    /// Answers a call, at once or when its change holds.
+    /// Answers a call about names, at once or when its change holds.
     pub fn answer(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
         let reply = match call {
-            Call::Entries(page) => self.table.entries(page).map(|page| CallReply::of(&page)),
-            Call::Records(page) => self.table.records(page).map(|page| CallReply::of(&page)),
+            Call::Entries(page) => self.names.entries(page).map(|page| CallReply::of(&page)),
+            Call::Records(page) => self.names.records(page).map(|page| CallReply::of(&page)),
             change => return self.change(change, caller, config, seed),
         };
         caller.reply(reply.unwrap_or_else(|(refusal, why)| CallReply::Refused(refusal, why)));
     }
 
     fn change(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
-        if self.waiting.len() >= MAX_WAITING {
-            return caller.reply(CallReply::Refused(
-                Refusal::Busy,
-                "too many changes are under way".to_owned(),
-            ));
-        }
-        match self.try_change(call, &caller.by, config, seed) {
-            Ok((done, order)) => {
+        match self.try_change(call, &author_of(&caller), config, seed) {
+            Ok((done, receipt)) => {
                 self.version += 1;
-                self.waiting.push(Waiting { caller, version: self.version, order, done });
+                self.askers.push(Waiting { caller, version: self.version, receipt, done });
             }
             Err((refusal, why)) => caller.refuse(refusal, why),
         }
@@ -156,68 +176,56 @@ impl Runtime {
     fn try_change(
         &mut self,
         call: &Call,
-        by: &str,
+        author: &Author,
         config: &Config,
         seed: Seed,
-    ) -> Result<(CallReply, Option<u64>), table::Refused> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let changes = self.table.changes(call, config, (by, now.map_or(0, |now| now.as_secs())))?;
-        let mut table = Table::clone(&self.table);
-        changes.iter().try_for_each(|change| table.make(change))?;
+    ) -> Result<(CallReply, Receipt), Refused> {
+        self.askers.check_room()?;
+        let changes = self.names.changes(call, config, author)?;
+        let mut names = NameTable::clone(&self.names);
+        changes.iter().try_for_each(|change| names.make(change))?;
         // What removes is never refused.
         if matches!(call, Call::AddEntries(_) | Call::AddRecords(_)) {
-            table.check_room()?;
+            names.check_room()?;
         }
         // Records may contradict each other.
         if matches!(call, Call::AddRecords(_)) {
-            table.names(config, seed)?;
+            ready(&names, config, seed)?;
         }
-        let order = match &mut self.journal {
-            None => None,
-            Some(journal) => {
-                let busy = || (Refusal::Busy, "too many changes wait for the disk".to_owned());
-                Some(journal.keep(changes.clone()).ok_or_else(busy)?)
-            }
-        };
-        let entries_done = self.table.entries_done(call, &changes);
-        self.table = Arc::new(table);
-        let count = changes.len();
-        let kept = if order.is_some() {
-            ""
-        } else {
-            ", until the instance stops: `control.entries` names no file"
-        };
+        let receipt = self.keep(author, changes.clone())?;
+        let entries_done = self.names.entries_done(call, &changes);
+        self.names = Arc::new(names);
+        let kept = self.lasting(author);
         if let Some(EntriesDone { done, before }) = entries_done {
-            return Ok((CallReply::Entries(EntriesDone { done: done + kept, before }), order));
+            return Ok((CallReply::Entries(EntriesDone { done: done + kept, before }), receipt));
         }
-        let what = match call {
-            Call::AddRecords(_) if count == 1 => "1 record added".to_owned(),
-            Call::AddRecords(_) => format!("{count} records added"),
+        let what = match (call, changes.len()) {
+            (Call::AddRecords(_), 1) => "1 record added".to_owned(),
+            (Call::AddRecords(_), count) => format!("{count} records added"),
             _ => "removed".to_owned(),
         };
-        Ok((CallReply::Done(format!("{what}{kept}")), order))
+        Ok((CallReply::Done(format!("{what}{kept}")), receipt))
     }
 
-    /// Answers the clients whose changes hold everywhere: those up to the version `in_use`.
-    pub fn turn(&mut self, in_use: u64) {
-        let Self { waiting, journal, .. } = self;
-        for index in (0..waiting.len()).rev() {
-            let Waiting { version, order, .. } = &waiting[index];
-            let kept = match (journal.as_ref(), order) {
-                (Some(journal), Some(order)) => journal.is_kept(*order),
-                _ => Ok(true),
-            };
-            if *version > in_use || kept == Ok(false) {
-                continue;
-            }
-            let Waiting { caller, done, .. } = waiting.swap_remove(index);
-            caller.reply(match kept {
-                Ok(_) => done,
-                Err(()) => {
-                    let why = "it holds until the instance stops, and is not kept: the disk refuses; the log says why";
-                    CallReply::Refused(Refusal::Unable, why.to_owned())
-                }
-            });
+    /// Has a change kept, unless it ends with the process.
+    ///
+    /// # Errors
+    ///
+    /// Too many wait for the disk.
+    pub fn keep(&self, author: &Author, lines: Vec<JournalLine>) -> Result<Receipt, Refused> {
+        match &self.journal {
+            Some(journal) if !author.until_restart => journal.keep(lines),
+            _ => Ok(Receipt::known(true)),
         }
+    }
+
+    /// The end of a sentence about a change: how long it holds, unless it is kept.
+    pub fn lasting(&self, author: &Author) -> &'static str {
+        lasting(self.journal.is_some(), author.until_restart)
+    }
+
+    /// Answers the callers whose changes hold everywhere: those up to the version `in_use`.
+    pub fn turn(&mut self, in_use: u64) {
+        self.askers.turn(in_use);
     }
 }

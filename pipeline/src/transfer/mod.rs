@@ -29,6 +29,8 @@ use std::time::Duration;
 
 use domain::base::Name;
 use domain::tsig::{Algorithm, Key};
+use pmdns_changes::FollowConfig;
+use pmdns_changes::overlay::Overlay;
 use pmdns_config::{BrokenRule, Config, Rpz, Tsig, TsigAlgorithm, wire_name};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -130,12 +132,12 @@ impl Transfers {
         let thread = Some(thread.map_err(TransferError::Thread)?);
         let mut this =
             Self { zones: Vec::new(), connections, news, followed: Some(follow), thread };
-        this.follow(config)?;
+        this.change_zones(config)?;
         Ok(this)
     }
 
     /// Changes the zones to those of `config`. All primaries are asked at once, and a transfer under way starts again.
-    pub fn follow(&mut self, config: &Config) -> Result<(), TransferError> {
+    fn change_zones(&mut self, config: &Config) -> Result<(), TransferError> {
         let zones = config.rpz.iter().filter(|rpz| rpz.zone.is_some());
         let zones = zones.map(|rpz| settings(rpz, &config.tsig));
         let zones = zones.collect::<Result<Vec<_>, _>>()?;
@@ -171,6 +173,14 @@ impl Transfers {
                 counters: counters.snapshot(),
             })
             .collect()
+    }
+}
+
+impl FollowConfig for Transfers {
+    fn apply_config(&mut self, config: &Config, _: &Overlay) {
+        if let Err(error) = self.change_zones(config) {
+            tracing::error!("{error}; the same zones as before are transferred");
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::checks::check_quiet;
 use crate::clients::Ask;
 use crate::history::History;
 use crate::manners::{Manners, Trouble};
+use crate::operator::Operator;
 use crate::signed;
 use crate::truth::{Realm, SERVFAIL, TTL};
 
@@ -235,6 +236,7 @@ impl History {
         self.look_at_dump()?;
         // A next hop may have been asked just now.
         self.pass(MOMENT, MOMENT / 20)?;
-        check_quiet(self)
+        check_quiet(self)?;
+        self.operator.as_mut().map_or(Ok(()), Operator::check_told)
     }
 }

@@ -1,16 +1,23 @@
 //! An operator and the transfer of zones: both replace rules.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns::control::reload::{Reloader, Written};
 use pmdns::runtime::Runtime;
+use pmdns_changes::What;
+use pmdns_changes::overlay::{ConfigChange, UpstreamChange, UpstreamOverride};
 use pmdns_config::{Config, ConfigText};
-use pmdns_control::{Call, Caller, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction};
+use pmdns_control::{
+    Call, CallReply, Caller, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction,
+    UpstreamState,
+};
 use pmdns_engine::rules::RulesPublisher;
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
+use tokio::sync::oneshot;
 
 use crate::blocks::{self, Blocks};
 use crate::setup::{LAB, lab};
@@ -37,6 +44,8 @@ pub(crate) struct Operator {
     pub(crate) versions: (u16, u16),
     /// Whether the zone's file, and that of the configuration, are as they should be.
     are_whole: [bool; 2],
+    /// Callers of reloads and of changes of upstreams that nobody has told yet.
+    asked: Vec<(String, oneshot::Receiver<CallReply>)>,
     trace: Trace,
 }
 
@@ -102,18 +111,19 @@ impl Operator {
             first: text.to_owned(),
             text: text.to_owned(),
             files,
-            runtime: Runtime::open(None).expect("nothing is kept"),
+            runtime: Runtime::of_nothing(),
             blocks: text.contains("[[blocklist]]").then(Blocks::new),
             began: Instant::now(),
             versions: (1, 1),
             are_whole: [true; 2],
+            asked: Vec::new(),
             trace,
         }
     }
 
     /// Does something, or has something go wrong.
     pub(crate) fn act(&mut self, now: Duration, chance: &mut Rng) {
-        match chance.below(8) {
+        match chance.below(10) {
             0 | 1 => self.transfer(now),
             2 => {
                 self.trace.note(now, format_args!("the zone's file is not there for a while"));
@@ -131,11 +141,59 @@ impl Operator {
             }
             4 => self.mend(now),
             5 | 6 => self.change_upstreams(now, chance),
+            7 | 8 => self.drain(now, chance),
             _ => {
                 self.trace.note(now, format_args!("a reload is asked for"));
-                self.reloader.ask();
+                let caller = self.caller("a reload");
+                self.reloader.ask_for(caller);
             }
         }
+    }
+
+    /// One who is told once.
+    fn caller(&mut self, what: &str) -> Caller {
+        let (caller, told) = Caller::new("operator");
+        self.asked.push((what.to_owned(), told));
+        caller
+    }
+
+    /// Drains an upstream or resumes it, by a change of run time, whatever else is under way. A group keeps its first one.
+    fn drain(&mut self, now: Duration, chance: &mut Rng) {
+        let config = Arc::clone(self.reloader.config());
+        let is_first = |place: usize, group: &str| {
+            !config.upstreams[..place].iter().any(|one| one.group == group)
+        };
+        let others = config.upstreams.iter().enumerate();
+        let others: Vec<_> = others.filter(|(at, one)| !is_first(*at, &one.group)).collect();
+        if others.is_empty() {
+            return;
+        }
+        let (_, upstream) = others[chance.below(others.len())];
+        let (address, drained) = (upstream.address.to_string(), !upstream.is_drained);
+        let what = format!("{address} is drained: {drained}");
+        self.trace.note(now, format_args!("{what}"));
+        let state = UpstreamState { drained: Some(drained), weight: None };
+        let change = ConfigChange::Upstream(UpstreamChange::Set(address, state));
+        let caller = self.caller(&what);
+        self.reloader.change(change, caller);
+    }
+
+    /// Whether each who asked was told once, when nothing is under way. The upstreams are those of the file then, with the changes.
+    pub(crate) fn check_told(&mut self) -> Result<(), String> {
+        for (what, mut told) in std::mem::take(&mut self.asked) {
+            told.try_recv().map_err(|error| format!("{what}: its caller is not told: {error}"))?;
+        }
+        for change in self.reloader.overlay().changes() {
+            let What::Upstream(UpstreamOverride { address, drained, .. }) = change.what else {
+                continue;
+            };
+            let mut upstreams = self.reloader.config().upstreams.iter();
+            let found = upstreams.find(|one| one.address.to_string() == address.to_string());
+            if found.is_some_and(|one| one.is_drained != drained) {
+                return Err(format!("{address} is not drained, though its caller was told so"));
+            }
+        }
+        Ok(())
     }
 
     /// A new version of the zone comes.
@@ -183,7 +241,7 @@ impl Operator {
     }
 
     fn change(&mut self, call: &Call) {
-        let config = std::sync::Arc::clone(self.reloader.config());
+        let config = Arc::clone(self.reloader.config());
         self.runtime.answer(call, Caller::of_nobody("operator"), &config, self.reloader.seed());
     }
 
@@ -248,6 +306,9 @@ impl Operator {
     pub(crate) fn turn(&mut self, now: Duration) {
         self.reloader.follow(&self.runtime);
         self.reloader.turn(self.began + now);
+        for waiting in self.reloader.take_done() {
+            self.runtime.askers().push(waiting);
+        }
         self.runtime.turn(self.reloader.version());
         // How long the thread takes that reads files must not matter.
         while self.reloader.is_reading() {

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 use domain::base::iana::{Class, Opcode, Rtype};
 use domain::base::{MessageBuilder, Name};
 use pmdns::transfer::{TransferLimits, Transfers, ZoneSnapshot};
+use pmdns_changes::FollowConfig as _;
+use pmdns_changes::overlay::Overlay;
 use pmdns_config::files::read_zone;
 use pmdns_engine::testing::config;
 use socket2::{Domain, Socket, Type};
@@ -78,7 +80,7 @@ impl Rig {
     /// Has the primaries asked now.
     fn refresh(&mut self) {
         let config = config(&self.config);
-        self.transfers().follow(&config).unwrap();
+        self.transfers().apply_config(&config, &Overlay::default());
     }
 
     fn counters(&self) -> ZoneSnapshot {

@@ -17,13 +17,16 @@ use pmdns_config::Role;
 use super::body::MAX_BODY;
 use super::console;
 use super::host::is_ours;
+use super::lasting;
 use super::limit::{Limit, Rate};
 use super::problem::{ProblemDetails, Unasked};
 use super::roles;
 use super::tokens::Tokens;
 use super::transfer::discard;
 use crate::audit::Audit;
+use crate::sender::Enclosed;
 use crate::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS};
+use crate::{Call, CallReply, CallSender};
 
 /// Wrong tokens that one address may show in a second; twice as many at once.
 const WRONG_TOKENS: Rate = Rate(5);
@@ -74,6 +77,20 @@ pub(super) struct By {
     pub(super) name: String,
     /// The most seconds for which it may watch packets.
     pub(super) longest_watch: u32,
+    /// Whether the change that it asks for is to end with the process.
+    until_restart: bool,
+}
+
+impl By {
+    fn new(name: String, longest_watch: u32) -> Self {
+        Self { name, longest_watch, until_restart: false }
+    }
+
+    /// Makes a change of run time.
+    pub(super) async fn change(&self, calls: &CallSender, call: Call) -> CallReply {
+        let enclosed = Enclosed { until_restart: self.until_restart, ..Enclosed::default() };
+        calls.ask_with(call, &self.name, enclosed).await
+    }
 }
 
 /// The lines about refusals.
@@ -131,7 +148,7 @@ impl Guard {
         let address = match request.extensions().get::<Peer>() {
             Some(Peer::User(user)) => {
                 let name = format!("user {user}");
-                return Ok((By { name, longest_watch: MAX_SECONDS_OF_USERS }, Role::Operate));
+                return Ok((By::new(name, MAX_SECONDS_OF_USERS), Role::Operate));
             }
             Some(Peer::Address(address)) => *address,
             None => {
@@ -167,7 +184,7 @@ impl Guard {
             Audit::refuse(&name, line_of(request), &detail);
             return Err(ProblemDetails::new(StatusCode::FORBIDDEN, detail));
         }
-        Ok((By { name, longest_watch: MAX_SECONDS }, bearer.role))
+        Ok((By::new(name, MAX_SECONDS), bearer.role))
     }
 
     /// Whether a file of the console may be fetched. It needs no token and is not secret. Over the unix socket there is no
@@ -215,8 +232,16 @@ pub(super) async fn pass(
     next: Next,
 ) -> Response {
     let response = match guard.admit(&request, Instant::now()) {
-        Ok((by, role)) => {
+        Ok((mut by, role)) => {
             let change = (roles::needed(&request) == Role::Operate).then(|| line_of(&request));
+            match lasting::take(&mut request) {
+                Ok(until_restart) => by.until_restart = until_restart,
+                Err(problem) => {
+                    discard(request.into_body()).await;
+                    Audit::refuse(&by.name, change.unwrap_or_default(), &problem.detail);
+                    return protected(problem.into_response(), API_POLICY);
+                }
+            }
             request.extensions_mut().insert(by.clone());
             request.extensions_mut().insert(role);
             let limited = DefaultBodyLimit::max(MAX_BODY);

@@ -65,7 +65,7 @@ async fn limit(
     Extension(by): Extension<By>,
     Json(order): Json<LimitOrder>,
 ) -> Answer {
-    Answer(calls.ask(Call::Limit(order), &by.name).await)
+    Answer(by.change(&calls, Call::Limit(order)).await)
 }
 
 /// Lift the limit of a zone
@@ -79,5 +79,5 @@ async fn unlimit(
     Extension(by): Extension<By>,
     Part(zone): Part,
 ) -> Answer {
-    Answer(calls.ask(Call::Unlimit(zone), &by.name).await)
+    Answer(by.change(&calls, Call::Unlimit(zone)).await)
 }

@@ -41,7 +41,7 @@ async fn refresh_list(
     Answer(calls.ask(Call::RefreshList(name), &by.name).await)
 }
 
-/// Block the names of one more list, until the instance stops
+/// Block the names of one more list
 ///
 /// It is fetched when the answer has come. Its file is in the folder `control.lists`.
 #[utoipa::path(
@@ -53,7 +53,7 @@ async fn add_list(
     Extension(by): Extension<By>,
     Json(new): Json<NewList>,
 ) -> Answer {
-    Answer(calls.ask(Call::AddList(new), &by.name).await)
+    Answer(by.change(&calls, Call::AddList(new)).await)
 }
 
 /// Remove a list that was added at run time
@@ -67,5 +67,5 @@ async fn remove_list(
     Extension(by): Extension<By>,
     Part(name): Part,
 ) -> Answer {
-    Answer(calls.ask(Call::RemoveList(name), &by.name).await)
+    Answer(by.change(&calls, Call::RemoveList(name)).await)
 }

@@ -23,7 +23,7 @@ const MISSING: [Row; 4] = [
 ];
 
 /// What is well asked may be impossible as things are (409): for want of a setting, of room, or of a disk that works.
-const UNABLE: [Row; 25] = [
+const UNABLE: [Row; 26] = [
     ("post", "/api/v1/reload"),
     ("post", "/api/v1/purge"),
     ("get", "/api/v1/cache"),
@@ -35,6 +35,7 @@ const UNABLE: [Row; 25] = [
     ("get", "/api/v1/top"),
     ("get", "/api/v1/floods"),
     ("post", "/api/v1/limits"),
+    ("delete", "/api/v1/limits/{zone}"),
     ("post", "/api/v1/entries"),
     ("delete", "/api/v1/entries/{name}"),
     ("post", "/api/v1/local"),

@@ -15,7 +15,7 @@ use super::answer::{Answer, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use super::problem::ProblemDetails;
-use super::{explain, hitters, lists, node, refusals, roles, upstreams};
+use super::{explain, hitters, lasting, lists, node, refusals, roles, upstreams};
 use crate::answers::{
     ClientAnswer, ClientPage, ConfigDifference, Configuration, Done, EntriesDone, EntryPage,
     InstanceState, RecordPage, Views,
@@ -79,6 +79,7 @@ pub fn description() -> Description {
     let mut description = all().to_openapi();
     open_answers(&mut description);
     roles::describe(&mut description);
+    lasting::describe(&mut description);
     refusals::describe(&mut description);
     description
 }
@@ -224,7 +225,7 @@ async fn add_entries(
     Json(new): Json<NewEntries>,
 ) -> Result<Answer, ProblemDetails> {
     let entries = bounded(new.entries)?;
-    Ok(Answer(calls.ask(Call::AddEntries(entries), &by.name).await))
+    Ok(Answer(by.change(&calls, Call::AddEntries(entries)).await))
 }
 
 /// Remove the entry of a name in a view, or the one of all views
@@ -240,7 +241,7 @@ async fn remove_entry(
     Parameters(EntryView { view }): Parameters<EntryView>,
 ) -> Answer {
     let choice = EntryChoice { name, view };
-    Answer(calls.ask(Call::RemoveEntry(choice), &by.name).await)
+    Answer(by.change(&calls, Call::RemoveEntry(choice)).await)
 }
 
 /// Local records of run time
@@ -270,7 +271,7 @@ async fn add_records(
     Json(new): Json<NewRecords>,
 ) -> Result<Answer, ProblemDetails> {
     let records = bounded(new.records)?;
-    Ok(Answer(calls.ask(Call::AddRecords(records), &by.name).await))
+    Ok(Answer(by.change(&calls, Call::AddRecords(records)).await))
 }
 
 /// Remove local records
@@ -283,7 +284,7 @@ async fn remove_records(
     Extension(by): Extension<By>,
     Parameters(choice): Parameters<RecordChoice>,
 ) -> Answer {
-    Answer(calls.ask(Call::RemoveRecords(choice), &by.name).await)
+    Answer(by.change(&calls, Call::RemoveRecords(choice)).await)
 }
 
 /// Prefixes of the client table
@@ -313,7 +314,7 @@ async fn change_clients(
     Json(new): Json<ClientChanges>,
 ) -> Result<Answer, ProblemDetails> {
     let changes = at_most(new.clients, MAX_CLIENTS)?;
-    Ok(Answer(calls.ask(Call::ChangeClients(changes), &by.name).await))
+    Ok(Answer(by.change(&calls, Call::ChangeClients(changes)).await))
 }
 
 /// Take a prefix out of the client table
@@ -326,7 +327,7 @@ async fn remove_client(
     Extension(by): Extension<By>,
     Parameters(ClientChoice { prefix }): Parameters<ClientChoice>,
 ) -> Answer {
-    Answer(calls.ask(Call::RemoveClient(prefix), &by.name).await)
+    Answer(by.change(&calls, Call::RemoveClient(prefix)).await)
 }
 
 /// The view that a client is in, and the prefix that decides

@@ -74,7 +74,8 @@ pub(super) async fn download(
         Err(error) => return Answer(no_pipe(&error)).into_response(),
     };
     let watch = EndOfBody::watch(request);
-    let enclosed = Enclosed { file: Some(writer), has_left: watch.has_come() };
+    let enclosed =
+        Enclosed { file: Some(writer), has_left: watch.has_come(), until_restart: false };
     let mut asked = Box::pin(async move { calls.ask_with(call, &by.name, enclosed).await });
     // What is refused is refused before anything is written.
     let mut part = Vec::with_capacity(PART);

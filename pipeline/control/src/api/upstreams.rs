@@ -27,7 +27,7 @@ async fn upstreams(State(calls): State<CallSender>, Extension(by): Extension<By>
     Answer(calls.ask(Call::Upstreams, &by.name).await)
 }
 
-/// Ask one more resolver, until the instance stops
+/// Ask one more resolver
 ///
 /// One of the file that was removed comes back as the file has it.
 #[utoipa::path(
@@ -39,7 +39,7 @@ async fn add_upstream(
     Extension(by): Extension<By>,
     Json(new): Json<NewUpstream>,
 ) -> Answer {
-    Answer(calls.ask(Call::AddUpstream(new), &by.name).await)
+    Answer(by.change(&calls, Call::AddUpstream(new)).await)
 }
 
 /// Drain a resolver, ask it again, or give it another share of the questions
@@ -54,10 +54,10 @@ async fn set_upstream(
     Part(address): Part,
     Json(state): Json<UpstreamState>,
 ) -> Answer {
-    Answer(calls.ask(Call::SetUpstream(address, state), &by.name).await)
+    Answer(by.change(&calls, Call::SetUpstream(address, state)).await)
 }
 
-/// Ask a resolver no more, until the instance stops
+/// Ask a resolver no more
 #[utoipa::path(
     delete, path = "/api/v1/upstreams/{address}", tag = "upstreams",
     params(("address" = String, Path, description = "Its address, as it is configured")),
@@ -68,5 +68,5 @@ async fn remove_upstream(
     Extension(by): Extension<By>,
     Part(address): Part,
 ) -> Answer {
-    Answer(calls.ask(Call::RemoveUpstream(address), &by.name).await)
+    Answer(by.change(&calls, Call::RemoveUpstream(address)).await)
 }

@@ -102,12 +102,14 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct ApiClient {
     server: Server,
+    /// Whether changes of run time end with the process.
+    until_restart: bool,
 }
 
 impl ApiClient {
     /// Asks the instance whose control socket this is.
     pub fn at_socket(path: &Path) -> Self {
-        Self { server: Server::Socket(path.to_owned()) }
+        Self { server: Server::Socket(path.to_owned()), until_restart: false }
     }
 
     /// Asks the instance whose API is at this URL, with this token. Its certificate is one of `ca_file`, or of the system's
@@ -117,7 +119,12 @@ impl ApiClient {
     ///
     /// The URL is none, or the certificates cannot be read.
     pub fn at_url(url: &str, token: String, ca_file: Option<&Path>) -> Result<Self, ClientError> {
-        Ok(Self { server: Server::at_url(url, token, ca_file)? })
+        Ok(Self { server: Server::at_url(url, token, ca_file)?, until_restart: false })
+    }
+
+    /// The same, whose changes of run time end with the process if it is so wanted.
+    pub fn until_restart(self, until_restart: bool) -> Self {
+        Self { until_restart, ..self }
     }
 
     /// Makes a call. Returns the JSON of its reply.
@@ -293,7 +300,8 @@ impl ApiClient {
             .await
             .map_err(|error| self.lost(&error))?;
         tokio::spawn(connection);
-        let request = request(call, self.server.host(), self.server.token(), body);
+        let server = (self.server.host(), self.server.token());
+        let request = request(call, self.until_restart, server, body);
         let request = request.map_err(|error| ClientError::Server(error.to_string()))?;
         sender.send_request(request).await.map_err(|error| self.lost(&error))
     }

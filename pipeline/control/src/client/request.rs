@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Call;
+use crate::api::is_kept;
+use crate::call::UNTIL_RESTART;
 use crate::entries::EntryView;
 
 /// What the request of a call says besides its route.
@@ -36,15 +38,21 @@ impl Words {
     }
 }
 
-/// The request of a call, to the server of this name, with the token if one is needed. `body` is for a call without words of its
+/// The request of a call, to the server of this name, with the token if one is needed. A change of run time may be one that ends
+/// with the process. `body` is for a call without words of its
 /// own in the body.
 pub(crate) fn request(
     call: &Call,
-    host: &str,
-    token: Option<&str>,
+    until_restart: bool,
+    server: (&str, Option<&str>),
     body: Body,
 ) -> http::Result<Request<Body>> {
-    let (route, Words { part, query, json }) = (call.route(), words(call));
+    let (host, token) = server;
+    let (route, Words { part, mut query, json }) = (call.route(), words(call));
+    if until_restart && is_kept(&route.method, route.path) {
+        let end = if query.is_empty() { "" } else { "&" };
+        query += &format!("{end}{UNTIL_RESTART}=true");
+    }
     let mut target = String::new();
     for piece in route.path.split_inclusive(['{', '}']) {
         match (piece.strip_suffix('{'), piece.strip_suffix('}')) {

@@ -97,7 +97,8 @@ async fn a_request_that_is_made_of_a_call_makes_this_call() {
     let api = router(sender, guard, false);
     let mut routes = BTreeSet::new();
     for call in calls() {
-        let request = request(&call, "pmdns", None, Body::empty());
+        let until_restart = call.is_change();
+        let request = request(&call, until_restart, ("pmdns", None), Body::empty());
         let answered = tokio::spawn(respond(api.clone(), Peer::User(0), request.unwrap()));
         let received = tokio::select! {
             received = received.recv() => received,
@@ -106,6 +107,12 @@ async fn a_request_that_is_made_of_a_call_makes_this_call() {
         let (got, caller) = received.unwrap();
         assert_eq!(got, call);
         assert_eq!(caller.by, "user 0");
+        let route = call.route();
+        assert_eq!(
+            caller.until_restart,
+            crate::api::is_kept(&route.method, route.path),
+            "{call:?}"
+        );
         routes.insert((call.route().method.to_string(), call.route().path));
     }
     assert_eq!(routes.len(), Call::ROUTES.len(), "each route has a call here");

@@ -11,7 +11,7 @@ use pmdns_streams::tls::Certificate;
 
 use super::ReloadError;
 use crate::control::metrics::server::{MetricsError, MetricsListener};
-use crate::overlay::Overlay;
+use pmdns_changes::reload::ReloadSource;
 
 /// The most keys that are named when a restart is needed for them.
 const MAX_SHOWN: usize = 10;
@@ -37,16 +37,6 @@ pub(super) enum Fresh {
     Upstreams(UpstreamsUpdate),
 }
 
-/// The source of rules.
-pub(super) enum Source {
-    /// The file, and these changes.
-    File(Overlay),
-    /// The configuration in use, as files that it names have changed.
-    Latest(Config),
-    /// Another one, of which only upstreams differ.
-    Upstreams(Config),
-}
-
 /// A configuration as it was written.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
@@ -66,7 +56,7 @@ impl Written {
 /// Makes rules. `in_use` is the configuration in use, and `written` the same as it was written.
 pub(super) fn read(
     path: &Path,
-    (source, written): (Source, Written),
+    (source, written): (ReloadSource, Written),
     builder: RulesBuilder,
     certificate: Option<Certificate>,
     in_use: &Config,
@@ -81,15 +71,15 @@ pub(super) fn read(
         metrics: None,
     };
     let (config, overlay) = match source {
-        Source::Upstreams(config) => {
+        ReloadSource::Upstreams(config) => {
             let fresh = builder.make_upstreams(&config)?.ok_or(ReloadError::Upstreams)?;
-            return Ok(same_file(config, Fresh::Upstreams(fresh)));
+            return Ok(same_file(*config, Fresh::Upstreams(fresh)));
         }
-        Source::Latest(config) => {
+        ReloadSource::Latest(config) => {
             let fresh = builder.make(&config)?.into();
-            return Ok(same_file(config, Fresh::All(fresh)));
+            return Ok(same_file(*config, Fresh::All(fresh)));
         }
-        Source::File(overlay) => (ConfigText::read(path)?, overlay),
+        ReloadSource::File(overlay) => (ConfigText::read(path)?, overlay),
     };
     let mut text = config;
     text.error.take().map_or(Ok(()), Err)?;

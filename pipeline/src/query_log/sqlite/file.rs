@@ -17,7 +17,7 @@ use pmdns_config::files::{create_new, folder_of, hold_regular, open_regular};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::process::geteuid;
 
-use crate::sinks::is_passing;
+use pmdns_changes::is_passing;
 
 /// Queries are nobody's business but the operator's.
 const MODE: u32 = 0o640;

@@ -3,18 +3,18 @@
 use pmdns_config::{Config, DEFAULT_GROUP, Strategy, Upstream, UpstreamAddress};
 use pmdns_control::{NewUpstream, Refusal, UpstreamState, named};
 
-use super::said::{Presence, Said, UpstreamSaid};
-use super::{Overlay, Refused, UpstreamChange};
+use super::said::{Presence, Said, UpstreamOverride, line_of};
+use super::{Overlay, UpstreamChange};
+use crate::{Author, JournalLine, Refused, Subject};
 
 impl Overlay {
-    /// Takes a change in, and says what it does.
+    /// Takes a change in. Returns what it does, and the line that keeps it.
     pub(super) fn change_upstream(
         &mut self,
         change: &UpstreamChange,
         base: &Config,
-        by: &str,
-        since: u64,
-    ) -> Result<String, Refused> {
+        author: &Author,
+    ) -> Result<(String, JournalLine), Refused> {
         let (UpstreamChange::Add(NewUpstream { address, .. })
         | UpstreamChange::Remove(address)
         | UpstreamChange::Set(address, _)) = change;
@@ -40,10 +40,7 @@ impl Overlay {
             let why = format!("upstream {address} is not asked; {asked}");
             return Err((Refusal::Unknown, why));
         }
-        let fresh = |presence| {
-            let address = address.clone();
-            UpstreamSaid { address, presence, is_drained: false, weight: None }
-        };
+        let fresh = |presence| UpstreamOverride::new(address.clone(), presence);
         let (said, done) = match change {
             UpstreamChange::Add(_) if is_asked => {
                 return Err(wrong("this upstream is asked already".to_owned()));
@@ -53,7 +50,7 @@ impl Overlay {
                     Presence::AsInFile => {
                         (fresh(Presence::AsInFile), "is asked again, as the file says".to_owned())
                     }
-                    added => (fresh(added), "is asked until the instance stops".to_owned()),
+                    added => (fresh(added), "is asked".to_owned()),
                 }
             }
             UpstreamChange::Remove(_) => {
@@ -67,14 +64,17 @@ impl Overlay {
             }
         };
         let done = format!("upstream {address} {done}");
-        if said.presence != Presence::AsInFile || said.is_drained || said.weight.is_some() {
-            self.upstreams.push(Said { what: said, by: by.to_owned(), since });
+        if said.is_nothing() {
+            return Ok((done, JournalLine::Unset(Subject::Upstream(address.to_string()))));
         }
-        Ok(done)
+        let said = Said { what: said, author: author.clone() };
+        let line = line_of(&said);
+        self.upstreams.push(said);
+        Ok((done, line))
     }
 
     pub(super) fn apply_upstreams(&self, base: &Config, config: &mut Config) -> Result<(), String> {
-        for Said { what: UpstreamSaid { address, presence, is_drained, weight }, .. } in
+        for Said { what: UpstreamOverride { address, presence, drained, weight }, .. } in
             &self.upstreams
         {
             let place = config.upstreams.iter().position(|one| is_at(one, address));
@@ -95,7 +95,7 @@ impl Overlay {
                 (Presence::Removed | Presence::AsInFile, None) => continue,
             };
             let Some(upstream) = upstream else { continue };
-            upstream.is_drained = *is_drained;
+            upstream.is_drained = *drained;
             upstream.weight = weight.unwrap_or(upstream.weight);
             let (group, of_upstream) = (upstream.group.clone(), upstream.weight);
             let counts = of_upstream == 1 || config.strategy_of(&group) == Strategy::RoundRobin;
@@ -143,13 +143,13 @@ fn added(
 
 /// Changes what is said of an upstream, and says what that does.
 fn set(
-    said: &mut UpstreamSaid,
+    said: &mut UpstreamOverride,
     UpstreamState { drained, weight }: UpstreamState,
     of_file: Option<&Upstream>,
 ) -> Result<String, String> {
     let mut done = Vec::new();
     if let Some(is_drained) = drained {
-        said.is_drained = is_drained;
+        said.drained = is_drained;
         let what = if is_drained { "gets no new questions" } else { "gets questions again" };
         done.push(what.to_owned());
     }
@@ -164,7 +164,7 @@ fn set(
     }
 }
 
-fn is_at(upstream: &Upstream, address: &UpstreamAddress) -> bool {
+pub(super) fn is_at(upstream: &Upstream, address: &UpstreamAddress) -> bool {
     is_same(&upstream.address, address)
 }
 
@@ -176,14 +176,19 @@ fn is_same(one: &UpstreamAddress, other: &UpstreamAddress) -> bool {
 #[cfg(test)]
 mod tests {
     use pmdns_config::Group;
-    use pmdns_engine::testing::config;
+    use pmdns_control::answers::RuntimeChange;
 
     use super::*;
     use crate::overlay::{ConfigChange, MAX_CHANGES};
+    use crate::testing::{author, config};
 
     const A: &str = "192.0.2.1:53";
     const B: &str = "192.0.2.2:53";
     const NEW: &str = "192.0.2.3:53";
+
+    fn told_of(overlay: &Overlay) -> Vec<RuntimeChange> {
+        overlay.changes().map(|change| change.told()).collect()
+    }
 
     /// A configuration that asks these.
     fn base(addresses: &[&str]) -> Config {
@@ -221,7 +226,7 @@ mod tests {
     fn changed(base: &Config, changes: &[UpstreamChange]) -> Result<Overlay, Refused> {
         changes.iter().try_fold(Overlay::default(), |overlay, change| {
             let change = ConfigChange::Upstream(change.clone());
-            Ok(overlay.with(&change, base, "user 0", 7)?.overlay)
+            Ok(overlay.with(&change, base, &author())?.overlay)
         })
     }
 
@@ -249,14 +254,14 @@ mod tests {
                 .collect();
             let overlay = changed(&base, std::slice::from_ref(&change)).unwrap();
             assert_eq!(asked(&base, &overlay), expected);
-            let told = overlay.told();
+            let told = told_of(&overlay);
             assert_eq!((told.len(), &*told[0].by, told[0].since), (1, "user 0", 7), "{told:?}");
             assert!(changed(&base, &[change, undo]).unwrap().is_empty());
         }
         let both = changed(&base, &[add(NEW), drain(NEW)]).unwrap();
         assert_eq!(asked(&base, &both)[2], (NEW.to_owned(), true));
         assert_eq!(
-            both.told()[0].change,
+            told_of(&both)[0].change,
             format!("upstream {NEW} added to group default, drained")
         );
         let back = changed(&base, &[drain(A), remove(A), add(A)]).unwrap();
@@ -321,12 +326,12 @@ mod tests {
         let overlay = changed(&base, &[weigh(A, 7), drain(A), resume(A), add(NEW), weigh(NEW, 2)]);
         let overlay = overlay.unwrap();
         assert_eq!(weights(&base, &overlay), [7, 1, 2]);
-        let told: Vec<_> = overlay.told().into_iter().map(|told| told.change).collect();
+        let told: Vec<_> = told_of(&overlay).into_iter().map(|told| told.change).collect();
         let new = format!("upstream {NEW} added to group default, weight 2");
         assert_eq!(told, [format!("upstream {A} weight 7"), new]);
         let both = changed(&base, &[set(A, Some(true), Some(9))]).unwrap();
         assert_eq!((asked(&base, &both)[0].1, weights(&base, &both)[0]), (true, 9));
-        assert_eq!(both.told()[0].change, format!("upstream {A} drained, weight 9"));
+        assert_eq!(told_of(&both)[0].change, format!("upstream {A} drained, weight 9"));
         for undone in [vec![weigh(A, 7), weigh(A, 3)], vec![weigh(A, 7), remove(A), add(A)]] {
             assert!(changed(&base, &undone).unwrap().is_empty(), "{undone:?}");
         }
@@ -364,24 +369,21 @@ mod tests {
         let (without, resume) = (base(&[B]), ConfigChange::Upstream(resume(A)));
         let of_none = changed(&base(&[A, B]), &[drain(A)]).unwrap();
         assert_eq!(asked(&without, &of_none), [(B.to_owned(), false)]);
-        assert!(of_none.with(&resume, &without, "", 0).unwrap().overlay.is_empty());
+        assert!(of_none.with(&resume, &without, &author()).unwrap().overlay.is_empty());
     }
 
     #[test]
     fn changes_are_bounded() {
         let base = base(&[A]);
         let mut overlay = Overlay::default();
-        let said = |address: &str| UpstreamSaid {
-            address: address.parse().unwrap(),
-            presence: Presence::Removed,
-            is_drained: false,
-            weight: None,
-        };
+        let said =
+            |address: &str| UpstreamOverride::new(address.parse().unwrap(), Presence::Removed);
         for number in 0..MAX_CHANGES {
             let what = said(&format!("198.51.100.{}:{}", number % 250, 53 + number));
-            overlay.upstreams.push(Said { what, by: String::new(), since: 0 });
+            overlay.upstreams.push(Said { what, author: author() });
         }
-        let refused = overlay.with(&ConfigChange::Upstream(add(NEW)), &base, "", 0).unwrap_err();
+        let refused =
+            overlay.with(&ConfigChange::Upstream(add(NEW)), &base, &author()).unwrap_err();
         assert!(refused.0 == Refusal::Unable && refused.1.contains("256 changes"), "{refused:?}");
     }
 }

@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 
-use pmdns_config::{BlockAction, Config, NameError, subtree_name, view_number, without_wildcard};
+use pmdns_config::{Config, NameError, subtree_name, view_number, without_wildcard};
 use pmdns_control::answers::{EntryPage, NameEntry};
-use pmdns_control::{EntryChoice, EntryKind, EntryRequest, EntryScope, Refusal, RuleAction};
-use pmdns_stages::policy::RuntimeEntry;
-use pmdns_stages::wire::name::suffixes;
+use pmdns_control::{EntryChoice, EntryRequest, EntryScope, Refusal};
 
-use super::table::{Refused, wrong};
+use super::table::wrong;
+use crate::{Author, Refused};
 
 /// Entries that a sentence names; of more it has the number.
 const MAX_TOLD: usize = 3;
@@ -32,7 +31,7 @@ fn view_of(entry: &NameEntry) -> Option<&str> {
 pub(super) fn asked(
     request: &EntryRequest,
     config: &Config,
-    (by, since): (&str, u64),
+    author: &Author,
 ) -> Result<Vec<NameEntry>, Refused> {
     subtree_name(&request.name).map_err(wrong)?;
     check_views(&request.views, config)?;
@@ -40,7 +39,8 @@ pub(super) fn asked(
     let scope = if is_wildcard { EntryScope::Suffix } else { request.scope };
     let one = |views: Vec<String>| {
         let entry = EntryRequest { name: name.to_owned(), scope, views, ..request.clone() };
-        NameEntry { entry, by: by.to_owned(), since }
+        let Author { by, since, until_restart } = author.clone();
+        NameEntry { entry, by, since, until_restart }
     };
     Ok(match request.views.as_slice() {
         [] => vec![one(Vec::new())],
@@ -187,17 +187,6 @@ impl Entries {
         })
     }
 
-    /// Ready to be looked up.
-    pub(super) fn ready(&self, config: &Config) -> Vec<RuntimeEntry> {
-        let ready = |(name, NameEntry { entry, .. }): (&[u8], &NameEntry)| RuntimeEntry {
-            name: name.into(),
-            below: entry.scope == EntryScope::Suffix,
-            action: (entry.kind == EntryKind::Block).then(|| action_of(entry.action)),
-            views: config.view_set(&entry.views),
-        };
-        self.iter().map(ready).collect()
-    }
-
     /// The entries behind a name, of whole names.
     pub(super) fn page(&self, after: Bound<Box<[u8]>>, limit: usize) -> EntryPage {
         let (entries, is_last) = super::table::whole_names(&self.by_name, after, limit);
@@ -216,23 +205,21 @@ pub(super) fn told(entries: &[NameEntry]) -> String {
     text
 }
 
-fn action_of(action: RuleAction) -> BlockAction {
-    match action {
-        RuleAction::Nxdomain => BlockAction::Nxdomain,
-        RuleAction::Nodata => BlockAction::Nodata,
-        RuleAction::Refused => BlockAction::Refused,
-        RuleAction::Null => BlockAction::Null,
-        RuleAction::Drop => BlockAction::Drop,
-    }
+/// The name and every name above it: first the whole name, last the root.
+fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(name), |name| {
+        let label = usize::from(*name.first()?);
+        if label == 0 { None } else { name.get(1 + label..) }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use pmdns_control::Call;
-    use pmdns_engine::testing::config;
+    use pmdns_control::{Call, EntryKind, RuleAction};
 
     use super::*;
-    use crate::runtime::Table;
+    use crate::names::NameTable;
+    use crate::testing::{author, config};
 
     fn views() -> Config {
         config(
@@ -262,8 +249,8 @@ mod tests {
     /// The sentence about a call after others.
     fn done(before: &[Call], call: &Call) -> Result<String, String> {
         let config = views();
-        let table = Table::after(before, &config, ("user 0", 7));
-        let changes = table.changes(call, &config, ("user 1", 8)).map_err(|(_, why)| why)?;
+        let table = NameTable::after(before, &config, &author()).unwrap();
+        let changes = table.changes(call, &config, &author()).map_err(|(_, why)| why)?;
         Ok(table.entries_done(call, &changes).unwrap().done)
     }
 
@@ -284,7 +271,7 @@ mod tests {
             "1 name set; replaces: Z.example allowed in view kids by user 0"
         );
         let config = views();
-        let table = Table::after(&both, &config, ("user 0", 7));
+        let table = NameTable::after(&both, &config, &author()).unwrap();
         let kind = |view| {
             let name = pmdns_config::wire_name("z.example").unwrap();
             table.entry_about(&name, view, &config).unwrap().entry.kind
@@ -310,7 +297,7 @@ mod tests {
         let why = done(&[], &remove("z.example", Some("kids"))).unwrap_err();
         assert_eq!(why, "`z.example` has no entry in view `kids`");
         let calls = [both[0].clone(), both[1].clone(), remove("z.example", None)];
-        let table = Table::after(&calls, &views(), ("user 0", 7));
+        let table = NameTable::after(&calls, &views(), &author()).unwrap();
         assert_eq!(table.entry_count(), 1);
     }
 
@@ -319,7 +306,7 @@ mod tests {
         use EntryKind::Block;
         let star = add("*.foo.example", Block, &[]);
         let config = views();
-        let table = Table::after(std::slice::from_ref(&star), &config, ("user 0", 7));
+        let table = NameTable::after(std::slice::from_ref(&star), &config, &author()).unwrap();
         for (name, is_blocked) in
             [("foo.example", true), ("www.foo.example", true), ("xfoo.example", false)]
         {

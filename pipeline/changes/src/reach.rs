@@ -7,7 +7,7 @@ use pmdns_config::Prefix;
 
 /// Addresses that a list may be fetched from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub enum Reach {
     /// All.
     #[default]
     Anywhere,
@@ -17,7 +17,7 @@ pub(crate) enum Reach {
 
 impl Reach {
     /// Whether a server may have this address.
-    pub(crate) fn allows(&self, address: IpAddr) -> bool {
+    pub fn allows(&self, address: IpAddr) -> bool {
         match self {
             Self::Anywhere => true,
             Self::Public(others) => {

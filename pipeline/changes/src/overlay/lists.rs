@@ -6,41 +6,42 @@ use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{Blocklist, Config, Host, UpstreamAddress};
 use pmdns_control::{NewList, Refusal, named};
 
-use super::said::{ListSaid, Said};
-use super::{ListChange, Overlay, Refused};
-use crate::lists::Reach;
+use super::said::{ListSaid, Said, line_of};
+use super::{ListChange, Overlay};
+use crate::{Author, JournalLine, Reach, Refused, Subject};
 
 impl Overlay {
     /// Whether the list with this file was added at run time.
     pub fn has_list(&self, file: &Path) -> bool {
-        self.lists.iter().any(|said| said.what.list.file == file)
+        self.lists.iter().any(|said| said.what.file() == file)
     }
 
     /// The file of a list that is not in `other`.
     pub(super) fn list_beyond(&self, other: &Self) -> Option<PathBuf> {
-        let mut files = self.lists.iter().map(|said| &said.what.list.file);
+        let mut files = self.lists.iter().map(|said| said.what.file());
         files.find(|file| !other.has_list(file)).cloned()
     }
 
-    /// Takes a change in, and says what it does.
+    /// Takes a change in. Returns what it does, and the line that keeps it.
     pub(super) fn change_list(
         &mut self,
         change: &ListChange,
         base: &Config,
-        by: &str,
-        since: u64,
-    ) -> Result<String, Refused> {
+        author: &Author,
+    ) -> Result<(String, JournalLine), Refused> {
         match change {
             ListChange::Add(new) => {
-                let said = self.added(new, base)?;
-                self.lists.push(Said { what: said, by: by.to_owned(), since });
-                let name = &new.name;
-                Ok(format!("list {name} is added until the instance stops, and is fetched now"))
+                let said = Said { what: self.added(new, base)?, author: author.clone() };
+                let line = line_of(&said);
+                self.lists.push(said);
+                Ok((format!("list {} is added", new.name), line))
             }
             ListChange::Remove(name) => {
-                if let Some(place) = self.lists.iter().position(|said| said.what.name == *name) {
+                if let Some(place) = self.lists.iter().position(|said| said.what.new.name == *name)
+                {
                     self.lists.remove(place);
-                    return Ok(format!("list {name} is removed"));
+                    let line = JournalLine::Unset(Subject::List(name.clone()));
+                    return Ok((format!("list {name} is removed"), line));
                 }
                 Err(match base.blocklists.iter().any(|list| is_called(&list.file, name)) {
                     true => (
@@ -50,7 +51,7 @@ impl Overlay {
                         ),
                     ),
                     false => {
-                        let added = self.lists.iter().map(|said| said.what.name.clone());
+                        let added = self.lists.iter().map(|said| said.what.new.name.clone());
                         let why = format!("no list `{name}` was added; {}", named(added));
                         (Refusal::Unknown, why)
                     }
@@ -59,7 +60,7 @@ impl Overlay {
         }
     }
 
-    fn added(&self, new: &NewList, base: &Config) -> Result<ListSaid, Refused> {
+    pub(super) fn added(&self, new: &NewList, base: &Config) -> Result<ListSaid, Refused> {
         let NewList { name, url, address, refresh_seconds, views } = new;
         let wrong = |why: String| (Refusal::Wrong, why);
         let Some(folder) = &base.control.lists else {
@@ -75,7 +76,7 @@ impl Overlay {
             )));
         }
         let is_taken = base.blocklists.iter().any(|list| is_called(&list.file, name))
-            || self.lists.iter().any(|said| said.what.name == *name);
+            || self.lists.iter().any(|said| said.what.new.name == *name);
         if is_taken {
             return Err(wrong(format!("there is a list `{name}` already; choose another name")));
         }
@@ -108,7 +109,7 @@ impl Overlay {
             views: views.clone(),
             ..Blocklist::default()
         };
-        Ok(ListSaid { name: name.clone(), list: list.into() })
+        Ok(ListSaid { new: new.clone(), list: list.into() })
     }
 
     pub(super) fn apply_lists(&self, config: &mut Config) {
@@ -118,16 +119,15 @@ impl Overlay {
 }
 
 /// Whether requests mean a list by this name.
-fn is_called(file: &Path, name: &str) -> bool {
+pub(super) fn is_called(file: &Path, name: &str) -> bool {
     file.file_name().is_some_and(|last| last == name)
 }
 
 #[cfg(test)]
 mod tests {
-    use pmdns_engine::testing::config;
-
     use super::*;
     use crate::overlay::ConfigChange;
+    use crate::testing::{author, config};
 
     const URL: &str = "https://lists.example/ads.txt";
 
@@ -151,7 +151,7 @@ mod tests {
     fn changed(base: &Config, changes: &[ListChange]) -> Result<Overlay, Refused> {
         changes.iter().try_fold(Overlay::default(), |overlay, change| {
             let change = ConfigChange::List(change.clone());
-            Ok(overlay.with(&change, base, "user 0", 7)?.overlay)
+            Ok(overlay.with(&change, base, &author())?.overlay)
         })
     }
 
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!((&*list.views[0], list.url.as_ref().unwrap().to_string()), ("kids", URL.into()));
         assert!(overlay.has_list(&list.file));
         assert!(!overlay.has_list(Path::new("/etc/pmdns/games")), "it is one of the file");
-        let told = overlay.told();
+        let told: Vec<_> = overlay.changes().map(|change| change.told()).collect();
         assert_eq!((told.len(), &*told[0].by), (1, "user 0"));
         assert_eq!(told[0].change, format!("list ads added from {URL}"));
         let both = [ListChange::Add(new("ads")), remove("ads")];
@@ -255,7 +255,7 @@ mod tests {
         let base = base();
         let overlay = changed(&base, &all).unwrap();
         let one_more = ConfigChange::List(ListChange::Add(new("more")));
-        let refused = overlay.with(&one_more, &base, "", 0).unwrap_err();
+        let refused = overlay.with(&one_more, &base, &author()).unwrap_err();
         assert!(refused.1.contains("65 block lists; allowed: at most 64"), "{refused:?}");
     }
 }

@@ -1,8 +1,9 @@
 //! Changes that operators make to the configuration while the instance runs. Its file stays as it is.
 //!
-//! The overlay is put over the configuration that a reload has read. So a change holds over reloads, and ends with the
-//! process. It only makes a configuration: the [`Reloader`](crate::control::reload::Reloader) builds and lends the rest.
+//! The overlay is put over the configuration that a start or a reload has read. So a change holds over both. It only makes a
+//! configuration: who reloads builds and lends the rest.
 
+mod kept;
 mod lists;
 mod said;
 mod upstreams;
@@ -10,16 +11,15 @@ mod upstreams;
 use std::path::PathBuf;
 
 use pmdns_config::Config;
-use pmdns_control::answers::RuntimeChange;
 use pmdns_control::{NewList, NewUpstream, Refusal, UpstreamState};
 
-use said::{ListSaid, Said, UpstreamSaid};
+use crate::{Author, JournalLine, OperatorChange, Refused};
+pub use kept::LeftOut;
+use said::{ListSaid, Said};
+pub use said::{Presence, UpstreamOverride};
 
 /// The most changes that hold at a time.
 pub const MAX_CHANGES: usize = 256;
-
-/// A refusal, and why.
-pub type Refused = (Refusal, String);
 
 /// An operator's change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum ListChange {
 /// The changes that hold.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
-    upstreams: Vec<Said<UpstreamSaid>>,
+    upstreams: Vec<Said<UpstreamOverride>>,
     lists: Vec<Said<ListSaid>>,
 }
 
@@ -66,10 +66,19 @@ pub struct Changed {
     pub config: Config,
     /// A sentence that says it.
     pub done: String,
+    /// The line that keeps the change; `None`: it is not to be kept.
+    pub line: Option<JournalLine>,
     /// A file that is to be removed before: a list of the same name left it.
     pub stale: Option<PathBuf>,
     /// A file that is to be removed after, because until then it is in use.
     pub left: Option<PathBuf>,
+}
+
+/// It takes over the configuration in use: after a reload, and after a change of an operator. The list of those who do is in one
+/// place, so that no new one is forgotten.
+pub trait FollowConfig {
+    /// Another configuration is in use from now on, with these changes of operators in it.
+    fn apply_config(&mut self, config: &Config, overlay: &Overlay);
 }
 
 impl Overlay {
@@ -78,7 +87,8 @@ impl Overlay {
         self.upstreams.is_empty() && self.lists.is_empty()
     }
 
-    /// One more change, by somebody, at this time in seconds since 1970. `base` is the configuration of the file.
+    /// One more change. `base` is the configuration of the file. A change of an upstream says for how long all holds that is said of
+    /// that upstream.
     ///
     /// # Errors
     ///
@@ -87,14 +97,14 @@ impl Overlay {
         &self,
         change: &ConfigChange,
         base: &Config,
-        by: &str,
-        now: u64,
+        author: &Author,
     ) -> Result<Changed, Refused> {
         let mut overlay = self.clone();
-        let done = match change {
-            ConfigChange::Upstream(change) => overlay.change_upstream(change, base, by, now)?,
-            ConfigChange::List(change) => overlay.change_list(change, base, by, now)?,
+        let (done, line) = match change {
+            ConfigChange::Upstream(change) => overlay.change_upstream(change, base, author)?,
+            ConfigChange::List(change) => overlay.change_list(change, base, author)?,
         };
+        let line = Some(line).filter(|_| !author.until_restart);
         if overlay.count() > MAX_CHANGES {
             let why = format!(
                 "{MAX_CHANGES} changes hold already; put them into the file, undo them, and reload"
@@ -103,7 +113,7 @@ impl Overlay {
         }
         let config = overlay.apply(base).map_err(|why| (Refusal::Unable, why))?;
         let (stale, left) = (overlay.list_beyond(self), self.list_beyond(&overlay));
-        Ok(Changed { overlay, config, done, stale, left })
+        Ok(Changed { overlay, config, done, line, stale, left })
     }
 
     /// A configuration with the changes.
@@ -121,10 +131,10 @@ impl Overlay {
         Ok(config)
     }
 
-    /// The changes, for people.
-    pub fn told(&self) -> Vec<RuntimeChange> {
-        let upstreams = self.upstreams.iter().map(Said::told);
-        upstreams.chain(self.lists.iter().map(Said::told)).collect()
+    /// The changes that hold.
+    pub fn changes(&self) -> impl Iterator<Item = OperatorChange> {
+        let upstreams = self.upstreams.iter().map(OperatorChange::from);
+        upstreams.chain(self.lists.iter().map(OperatorChange::from))
     }
 
     fn count(&self) -> usize {

@@ -1,0 +1,252 @@
+//! Histories of reloads, each decided by a seed: files that are good, bad or change while they are read, cores that take their time,
+//! operators that change upstreams meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use pmdns_config::{Config, Upstream};
+use pmdns_control::{NewUpstream, UpstreamState};
+
+use super::*;
+use crate::overlay::UpstreamChange;
+use crate::testing::{author, config};
+
+/// Upstreams that come and go.
+const UPSTREAMS: [&str; 4] = ["192.0.2.1:53", "192.0.2.2:53", "192.0.2.3:53", "192.0.2.4:53"];
+
+/// A small generator of numbers that look random (xorshift64*).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let number = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
+        usize::try_from(number).unwrap() % end
+    }
+}
+
+/// The world around a reload.
+struct World {
+    reload: Reload<u32>,
+    chance: Chance,
+    now: Instant,
+    /// The file: its upstreams, or that it is half written.
+    file: Option<Vec<&'static str>>,
+    /// What is being read.
+    reading: Option<ReloadSource>,
+    /// The configuration whose rules are on their way, and the one that every core has.
+    lent: Option<Config>,
+    in_use: Config,
+    /// The file as the last good reload has read it.
+    read: Vec<&'static str>,
+    /// Numbers of askers, and how often each was told.
+    told: BTreeMap<u32, u32>,
+    /// Changes that were told to be done, and lines that were to be kept.
+    done: Vec<String>,
+    kept: usize,
+}
+
+fn base(upstreams: &[&str]) -> Config {
+    let mut config = config("");
+    let upstream = |address: &&str| Upstream::at(address.parse().unwrap());
+    config.upstreams = upstreams.iter().map(upstream).collect();
+    config
+}
+
+fn addresses(config: &Config) -> Vec<(String, bool)> {
+    config.upstreams.iter().map(|one| (one.address.to_string(), one.is_drained)).collect()
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let file = UPSTREAMS[..2].to_vec();
+        let first = base(&file);
+        Self {
+            reload: Reload::new(first.clone(), first.clone(), Overlay::default()),
+            // No seed is zero.
+            chance: Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            now: Instant::now(),
+            read: file.clone(),
+            file: Some(file),
+            reading: None,
+            lent: None,
+            in_use: first,
+            told: BTreeMap::new(),
+            done: Vec::new(),
+            kept: 0,
+        }
+    }
+
+    fn asker(&mut self) -> u32 {
+        let number = u32::try_from(self.told.len()).unwrap();
+        self.told.insert(number, 0);
+        number
+    }
+
+    /// Somebody does something.
+    fn act(&mut self) {
+        let address = UPSTREAMS[self.chance.below(UPSTREAMS.len())].to_owned();
+        let state = |drained| UpstreamState { drained: Some(drained), weight: None };
+        let change = match self.chance.below(10) {
+            0 | 1 => {
+                let asker = self.asker();
+                return self.reload.ask_for(asker);
+            }
+            2 => return self.reload.ask(),
+            3 => return self.reload.note_news(),
+            4 => return self.file = None,
+            5 => {
+                let first = self.chance.below(UPSTREAMS.len());
+                let count = 1 + self.chance.below(3);
+                let file = UPSTREAMS.iter().cycle().skip(first).take(count);
+                return self.file = Some(file.copied().collect());
+            }
+            6 => UpstreamChange::Add(NewUpstream { address, group: None }),
+            7 => UpstreamChange::Remove(address),
+            8 => UpstreamChange::Set(address, state(true)),
+            _ => UpstreamChange::Set(address, state(false)),
+        };
+        let asker = self.asker();
+        self.reload.change(ConfigChange::Upstream(change), asker, author());
+    }
+
+    /// What reader and cores have done, and what follows.
+    fn step(&mut self) {
+        self.now += Duration::from_millis(self.chance.below(2000) as u64);
+        if self.lent.is_some() && self.chance.below(3) == 0 {
+            self.in_use = self.lent.take().unwrap();
+            self.reload.give_back(self.now);
+        }
+        // As long as rules are on their way, no others are lent.
+        if self.lent.is_none() && self.reading.is_some() && self.chance.below(3) == 0 {
+            let read = self.read_now();
+            self.reload.take_read(read, self.now);
+            if self.reload.is_lent() {
+                self.lent = Some(Config::clone(self.reload.config()));
+            }
+        }
+        self.reload.turn(self.now);
+        self.carry_out();
+    }
+
+    /// The file is read at the end of a reading as well as at any other time.
+    fn read_now(&mut self) -> Result<ReloadResult, String> {
+        let result = |config, base| ReloadResult { config, base, done: String::new() };
+        match self.reading.take().unwrap() {
+            ReloadSource::File(overlay) => {
+                let file = self.file.clone().ok_or("half a configuration")?;
+                let config = overlay.apply(&base(&file))?;
+                self.read.clone_from(&file);
+                Ok(result(config, Some(base(&file))))
+            }
+            // A list may be missing.
+            ReloadSource::Latest(_) if self.chance.below(3) == 0 => Err("no list".to_owned()),
+            ReloadSource::Latest(config) | ReloadSource::Upstreams(config) => {
+                Ok(result(*config, None))
+            }
+        }
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(output) = self.reload.next_output() {
+            let askers = match output {
+                ReloadOutput::Read { source, stale } => {
+                    assert!(self.reading.is_none() && self.lent.is_none() && stale.is_none());
+                    self.reading = Some(source);
+                    continue;
+                }
+                ReloadOutput::Clear(file) => panic!("{}", file.display()),
+                ReloadOutput::Keep(_) => {
+                    self.kept += 1;
+                    continue;
+                }
+                ReloadOutput::Changed(asker, done) => {
+                    // Whoever is told has it everywhere.
+                    assert_eq!(addresses(&self.in_use), addresses(self.reload.config()));
+                    self.done.push(done);
+                    vec![asker]
+                }
+                ReloadOutput::Reloaded(askers, _) | ReloadOutput::Refused(askers, _) => askers,
+            };
+            for asker in askers {
+                *self.told.get_mut(&asker).unwrap() += 1;
+            }
+        }
+    }
+
+    /// Lets everything come to rest, and checks what holds then.
+    fn rest(&mut self, seed: u64) {
+        let mut steps = 0;
+        while !self.reload.is_over() || self.lent.is_some() || self.reading.is_some() {
+            self.step();
+            steps += 1;
+            assert!(steps < 100_000, "seed {seed} does not come to rest: {:?}", self.reload);
+        }
+        for (asker, times) in &self.told {
+            assert_eq!(*times, 1, "seed {seed}: asker {asker} is told once");
+        }
+        let overlay = self.reload.overlay();
+        let expected = overlay.apply(&base(&self.read)).unwrap();
+        assert_eq!(addresses(&self.in_use), addresses(&expected), "seed {seed}");
+        assert_eq!(self.kept, self.done.len(), "seed {seed}: what is done is kept");
+        // Of each upstream the last change that was told to be done holds.
+        for address in UPSTREAMS {
+            let about = format!("upstream {address} ");
+            let last = self.done.iter().rev().find_map(|done| done.strip_prefix(&about));
+            let found = addresses(&self.in_use).into_iter().find(|(one, _)| one == address);
+            match last {
+                Some("gets no new questions") if self.read.contains(&address) => {
+                    assert_eq!(found, Some((address.to_owned(), true)), "seed {seed}");
+                }
+                Some("is not asked any more")
+                    if overlay
+                        .changes()
+                        .any(|one| one.what.to_string() == format!("{about}removed")) =>
+                {
+                    assert_eq!(found, None, "seed {seed}");
+                }
+                Some("is asked") => {
+                    assert_eq!(found, Some((address.to_owned(), false)), "seed {seed}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn histories_of_reloads_and_changes_come_to_rest_as_everybody_was_told() {
+    let mut done = 0;
+    for seed in 0..300 {
+        let mut world = World::new(seed);
+        for _ in 0..200 {
+            match world.chance.below(3) {
+                0 => world.act(),
+                _ => world.step(),
+            }
+        }
+        // A reload of what is whole has its way at the end.
+        world.file = Some(UPSTREAMS[..3].to_vec());
+        world.reload.ask();
+        world.rest(seed);
+        done += world.done.len();
+    }
+    assert!(done > 1000, "only {done} changes were done");
+}
+
+#[test]
+fn a_flood_of_askers_is_refused_and_everybody_is_told() {
+    let mut world = World::new(1);
+    for _ in 0..2 * MAX_ASKERS {
+        let (one, other) = (world.asker(), world.asker());
+        world.reload.ask_for(one);
+        let drain = UpstreamState { drained: Some(true), weight: None };
+        let drain = UpstreamChange::Set(UPSTREAMS[0].to_owned(), drain);
+        world.reload.change(ConfigChange::Upstream(drain), other, author());
+    }
+    world.carry_out();
+    assert_eq!(world.told.values().sum::<u32>() as usize, 2 * MAX_ASKERS, "half of them");
+    world.rest(1);
+}
