@@ -19,7 +19,7 @@ need cargo-deb 3.8.0
 need cargo-cyclonedx 0.5.9
 
 rm -rf "$papers"
-cargo run --release --package pmdns --example manual -- "$papers" >&2
+cargo run --release --package pmdns-cli --example manual -- "$papers" >&2
 
 # What the licences of the linked crates ask for: their notices and texts.
 scripts/package/notices.sh > "$papers/NOTICES"

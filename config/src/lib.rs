@@ -11,6 +11,7 @@ mod changes;
 mod check;
 mod client_prefix;
 mod cookies;
+pub mod descriptors;
 mod device;
 mod discovery;
 mod error;

@@ -4,7 +4,6 @@
 //! the one core that polls it. What it moves are [`Frame`]s. Nothing here knows DNS.
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 
-pub mod counters;
 pub mod device;
 mod doorbell;
 #[cfg(feature = "dpdk")]
@@ -15,6 +14,7 @@ mod groups;
 mod heap;
 pub mod hugepage;
 mod kernel;
+pub mod machine;
 pub mod memory;
 mod pause;
 pub mod pcap;
@@ -174,7 +174,7 @@ pub struct PortFacts {
     pub numa_node: Option<u32>,
 }
 
-counters! {
+pmdns_counters::counters! {
     /// A port's own counters, since it started.
     PortStats {
         /// Frames received.

@@ -16,11 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pmdns_config::shares::{ShareTable, Ticket};
-use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use pmdns_nics::counters;
-use pmdns_nics::counters::count;
+use pmdns_counters::{count, counters};
 
 counters! {
     /// The counters of a listener's connections.
@@ -34,16 +32,6 @@ counters! {
         /// Connections that were closed at once: no place, or no right to connect.
         refused: counter,
     }
-}
-
-/// The report of a listener's connections.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ConnectionReport {
-    /// The service: `control`, `metrics`, `api` or `notify`.
-    pub service: String,
-    /// The counters.
-    #[serde(flatten)]
-    pub counters: ConnectionSnapshot,
 }
 
 /// The peer that an address belongs to. An IPv6 peer has a whole network of addresses.

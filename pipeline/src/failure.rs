@@ -1,17 +1,13 @@
-//! The errors of a command, and the exit codes of the process.
+//! The errors of what the program does itself, and their exit codes.
 
 use std::io;
-use std::path::PathBuf;
 
-use pmdns::capture::client::CaptureError;
 #[cfg(feature = "dpdk")]
 use pmdns::clients::ClientsError;
 #[cfg(feature = "dpdk")]
 use pmdns::control::api::ApiError;
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
-use pmdns::control::profile::ProfileError;
-use pmdns::control::top::TopError;
 use pmdns::health::watch::WatchError;
 use pmdns::log::LogError;
 #[cfg(feature = "dpdk")]
@@ -24,14 +20,13 @@ use pmdns::run::RunError;
 use pmdns::streams::StreamsError;
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
+use pmdns_cli::ProgramError;
 use pmdns_config::{ConfigError, told};
-use pmdns_control::client::ClientError;
 use pmdns_engine::engine::EngineError;
 use pmdns_engine::snapshot::SnapshotError;
-use pmdns_import::ImportError;
 use pmdns_stages::policy::RulesetError;
 
-/// An error of a command, which decides the exit code.
+/// An error of what the program does itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -40,19 +35,8 @@ pub(crate) enum Failure {
     Wrong(Vec<String>),
     #[error("{}", told(.0))]
     Unmet(Vec<String>, u8),
-    #[error(transparent)]
-    Import(#[from] ImportError),
-    #[error("the configuration that was made is not all of it: see the lines above, and its end")]
-    Incomplete,
-    #[error(
-        "nothing was written: the settings above decide who may ask, what they are told, or whom we ask, and have no \
-         counterpart; --partial writes the rest"
-    )]
-    Decisive,
     #[error("what the import made does not load; please report this: {0}")]
     Unloadable(#[source] RulesetError),
-    #[error("{}: cannot be written: {source}", path.display())]
-    Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Log(#[from] LogError),
     #[cfg(feature = "dpdk")]
@@ -66,57 +50,21 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]
-    Ask(#[from] ClientError),
-    #[error("the instance sent no answer that this pmdns can read: {0}; is it the same version?")]
-    Answer(#[from] serde_json::Error),
-    #[error(transparent)]
-    Top(#[from] TopError),
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    #[error("not reloaded, the rules in use stay: {0}")]
-    Reload(String),
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    #[error(transparent)]
     File(#[from] SnapshotError),
-    #[error("this machine could suit pmdns better: see the lines that begin with `warn`")]
-    Unsuited,
-    #[error("pmdns does not run well here: see the lines that begin with `fail`")]
-    Unfit,
     #[error(transparent)]
     Watch(#[from] WatchError),
-    #[error("this node is not fit to serve")]
-    Unhealthy,
-    #[error("this node is drained; `pmdns resume` undoes it")]
-    Drained,
-    #[error("queries still come, {0} in the last second; the node stays drained")]
-    Traffic(u64),
     #[error("cannot catch signals: {0}")]
     Signal(io::Error),
-    #[error("cannot print: {0}")]
-    Print(#[from] io::Error),
 }
 
 impl Failure {
-    /// Whether the reader of the output has closed it, as `head` does.
-    pub(crate) fn is_closed_pipe(&self) -> bool {
-        let (Self::Print(error)
-        | Self::Top(TopError::Terminal(error))
-        | Self::Find(FindError::Print(error))) = self
-        else {
-            return false;
-        };
-        error.kind() == io::ErrorKind::BrokenPipe
-    }
-
     /// Exit codes are documented in docs/operations.md.
-    pub(crate) fn exit_code(&self) -> u8 {
+    fn exit_code(&self) -> u8 {
         match self {
             Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
             Self::Unmet(_, code) => *code,
-            Self::Import(_) | Self::Unloadable(_) | Self::Write { .. } => 2,
-            Self::Find(FindError::Config(_) | FindError::NoDatabase(_) | FindError::Wrong(_)) => 2,
-            Self::Find(FindError::Search(_) | FindError::Print(_)) => 1,
+            Self::Unloadable(_) | Self::Find(FindError::Wrong(_)) => 2,
+            Self::Find(FindError::Search(_)) => 1,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),
@@ -153,38 +101,15 @@ impl Failure {
                 ReplayError::Write(_) | ReplayError::Stuck => 1,
                 _ => 2,
             },
-            Self::Reload(_) => 2,
-            Self::Ask(error)
-            | Self::Capture(CaptureError::Ask(error))
-            | Self::Top(TopError::Ask(error))
-            | Self::Profile(ProfileError::Ask(TopError::Ask(error))) => of_client(error),
             Self::Watch(WatchError::Interface(_)) => 4,
-            Self::Unhealthy => 8,
-            Self::Drained => 9,
-            Self::Watch(_) | Self::Traffic(_) => 1,
-            Self::Unsuited | Self::Incomplete => 6,
-            Self::Unfit => 7,
-            Self::Decisive => 10,
-            Self::Top(TopError::NoTerminal) => 2,
-            Self::Top(_) | Self::Profile(_) => 1,
-            Self::Answer(_) | Self::Capture(CaptureError::File(_)) | Self::File(_) => 1,
-            Self::Signal(_) | Self::Print(_) => 1,
+            Self::Watch(_) | Self::File(_) | Self::Signal(_) => 1,
         }
     }
 }
 
-/// Nobody answers, or not to us; or what was asked is not done.
-fn of_client(error: &ClientError) -> u8 {
-    match error {
-        ClientError::Server(_) => 2,
-        ClientError::Ask { .. }
-        | ClientError::Unreached { .. }
-        | ClientError::Denied(_)
-        | ClientError::Token { .. } => 5,
-        ClientError::Refused(_)
-        | ClientError::CutOff { .. }
-        | ClientError::Answer { .. }
-        | ClientError::File(_) => 1,
+impl From<Failure> for ProgramError {
+    fn from(failure: Failure) -> Self {
+        Self { told: failure.to_string(), exit_code: failure.exit_code() }
     }
 }
 
@@ -206,14 +131,6 @@ fn of_engine(error: &EngineError) -> u8 {
 mod tests {
     use super::*;
     use pmdns_nics::hugepage::ArenaError;
-
-    #[test]
-    fn a_reader_that_has_enough_of_a_list_is_no_error() {
-        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(Failure::Print(closed()).is_closed_pipe());
-        assert!(Failure::Find(FindError::Print(closed())).is_closed_pipe());
-        assert!(!Failure::Print(io::ErrorKind::StorageFull.into()).is_closed_pipe());
-    }
 
     #[test]
     fn d11_a_cache_that_does_not_fit_exits_with_2() {

@@ -13,12 +13,10 @@
 )]
 
 pub mod admission;
-pub mod arguments;
 pub mod capture;
 pub mod clients;
 pub mod connecting;
 pub mod control;
-pub mod doctor;
 pub mod health;
 pub mod hitters;
 pub mod lists;

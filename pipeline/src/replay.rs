@@ -19,7 +19,9 @@ use pmdns_nics::pcap::{Capture, PcapError, PcapWriter};
 use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
 
 use crate::clients::{ClientsError, OpenClients};
-use crate::control::report::{Report, Totals};
+use pmdns_control::report::Report;
+
+use crate::control::report;
 
 /// The most frames of the capture that are on the line at a time.
 const WINDOW: usize = 64;
@@ -107,7 +109,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
     if let Some(mut writer) = wire.writer {
         writer.flush()?;
     }
-    Ok(Report::read(&gauges, &topology, &nics))
+    Ok(report::read(&gauges, &topology, &nics))
 }
 
 /// The same config, with rings and tables too long to overflow.
@@ -170,7 +172,7 @@ impl Wire {
         while start.elapsed() < deadline + PATIENCE {
             self.collect()?;
             let workers: Vec<_> = self.gauges.workers.iter().map(|worker| worker.read()).collect();
-            let totals = Totals::of(&workers);
+            let totals = pmdns_engine::counters::totals(&workers);
             let threads = self.gauges.slow_path.iter().map(|thread| thread.snapshot());
             let ended: u64 = threads.map(|thread| thread.ended()).sum();
             let under_way = totals.held + totals.slow_path - ended.min(totals.slow_path);

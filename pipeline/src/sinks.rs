@@ -6,9 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::{Deserialize, Serialize};
 
 /// Bytes that a pipe takes without waiting, once it says that it takes some (pipe(7), `PIPE_BUF`). Sockets and terminals take
 /// as many.
@@ -40,23 +39,6 @@ impl SinkCounters {
         let counter = if are_written { &self.written } else { &self.lost };
         counter.fetch_add(items, Ordering::Relaxed);
         self.failing.store(u64::from(!are_written), Ordering::Relaxed);
-    }
-}
-
-/// A sink, with its counters.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct SinkReport {
-    /// `log`, `entries` or `snapshot`.
-    pub sink: String,
-    /// The counts.
-    #[serde(flatten)]
-    pub counters: SinkSnapshot,
-}
-
-impl SinkReport {
-    /// The counts of `sink` now.
-    pub fn of(sink: &str, counters: &SinkCounters) -> Self {
-        Self { sink: sink.to_owned(), counters: counters.snapshot() }
     }
 }
 

@@ -4,6 +4,8 @@ use std::io;
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
+use pmdns_control::report::StreamReport;
+use pmdns_counters::by_name;
 use pmdns_engine::engine::EngineStreams;
 use pmdns_engine::slowpath::descriptor_limit;
 use pmdns_engine::threads::pin;
@@ -11,7 +13,7 @@ use pmdns_engine::topology::Topology;
 use pmdns_nics::stream::IdleTime;
 use pmdns_nics::{Nic, Queues};
 use pmdns_streams::access::AccessList;
-use pmdns_streams::counters::{AllCounters, StreamReport};
+use pmdns_streams::counters::AllCounters;
 use pmdns_streams::driver::{self, StreamPortParts};
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::listeners::{ListenError, Listeners};
@@ -107,11 +109,16 @@ impl StreamClients {
     /// Closes the connections, and returns the last counters.
     pub fn end(self) -> Vec<StreamReport> {
         drop(self.servers);
-        self.counters.report()
+        report(&self.counters)
     }
 
     /// The counters of each transport.
     pub fn report(&self) -> Vec<StreamReport> {
-        self.counters.report()
+        report(&self.counters)
     }
+}
+
+fn report(counters: &AllCounters) -> Vec<StreamReport> {
+    let all = counters.read().into_iter();
+    all.map(|(transport, of)| StreamReport::of(transport.name(), by_name(of.named()))).collect()
 }

@@ -22,9 +22,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use pmdns::control::metrics::server::MetricsListener;
-use pmdns::control::report::Report;
 use pmdns::control::socket::ControlSocket;
 use pmdns_config::Control;
+use pmdns_control::report::Report;
 use pmdns_stages::testing::query;
 use socket2::{Domain, SockAddr, Socket, Type};
 

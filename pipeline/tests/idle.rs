@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pmdns::admission::ConnectionSnapshot;
 use pmdns::control::metrics::server::MetricsListener;
-use pmdns::control::report::{Report, UpstreamReport};
+use pmdns_control::report::{Report, UpstreamReport};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Connections of the audit; fewer where the system allows fewer open files.

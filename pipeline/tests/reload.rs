@@ -14,7 +14,6 @@ use pmdns_control::client::ApiClient;
 use pmdns_engine::clock::SteppedTime;
 use pmdns_engine::rules::RulesPublisher;
 use pmdns_engine::testing::{Rig, config};
-use pmdns_engine::totals::Totals;
 use pmdns_engine::worker::{Turn, Worker};
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{QueryFrame, frame_from, query};
@@ -136,7 +135,7 @@ fn every_query_is_answered_by_the_old_or_the_new_rules() {
         }
         assert_eq!(seen, sent, "{placement}");
         let counters: Vec<_> = rig.workers.iter().map(|worker| worker.counters()).collect();
-        let totals = Totals::of(&counters);
+        let totals = pmdns_engine::counters::totals(&counters);
         assert!(totals.balance() && totals.dropped == 0 && totals.slow_path == 0, "{totals:?}");
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn report() {
         let [base, with] = rounds[ROUNDS / 2];
         let [least, most] = [0, ROUNDS - 1].map(|at| rounds[at][1] - rounds[at][0]);
         let parts = log.iter().flat_map(|log| log.report());
-        let lost: u64 = parts.map(|part| part.counters.lost).sum::<u64>()
+        let lost: u64 = parts.map(|(_, counters)| counters.lost).sum::<u64>()
             + hitters.map_or(0, |hitters| hitters.counters().lost);
         let share = (with - base) * RATE as f64 / clock.ticks_of(Duration::from_secs(1)) as f64;
         eprintln!(

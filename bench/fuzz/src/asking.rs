@@ -11,7 +11,7 @@ use pmdns_engine::clock::{Clock, FIRST_SECOND, SteppedTime};
 use pmdns_engine::ring::RingSender;
 use pmdns_engine::slowpath::{Answered, Inlets, PortDriver, SlowPathParts, send_answers, time};
 use pmdns_engine::testing::Rig;
-use pmdns_engine::totals::Totals;
+use pmdns_counters::Totals;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
 use pmdns_resolver::{Means, NetworkLimits, Output, Random, Resolver, Time};
@@ -221,7 +221,7 @@ impl Asking {
 
     fn totals(&self) -> Totals {
         let counters: Vec<_> = self.rig.workers.iter().map(|worker| worker.counters()).collect();
-        Totals::of(&counters)
+        pmdns_engine::counters::totals(&counters)
     }
 
     fn offer(&mut self, bytes: &[u8], verified: Verified) {

@@ -1,7 +1,7 @@
 //! A whole line on the memory driver, and its slow path, which nobody runs: targets answer misses themselves.
 
 use pmdns_engine::testing::{Rig, config};
-use pmdns_engine::totals::Totals;
+use pmdns_counters::Totals;
 use pmdns_nics::{Burst, Verified};
 use pmdns_stages::miss::Miss;
 
@@ -42,7 +42,7 @@ impl Forwarder {
             misses.push(miss);
         }
         let counters: Vec<_> = self.rig.workers.iter().map(|worker| worker.counters()).collect();
-        let after = Totals::of(&counters);
+        let after = pmdns_engine::counters::totals(&counters);
         let before = std::mem::replace(&mut self.totals, after);
         assert_eq!(after.received, before.received + 1);
         assert!(after.balance(), "{after:?}");

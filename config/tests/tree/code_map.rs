@@ -10,8 +10,9 @@ const PAGE: &str = "docs/code-map.md";
 const WRITE: &str = "PMDNS_WRITE_CODE_MAP";
 
 /// The crates, in the order of their imports, and the folder of each one's modules.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 17] = [
     "config",
+    "nics/counters",
     "nics",
     "nics/dpdk-sys",
     "stages",
@@ -21,7 +22,9 @@ const CRATES: [&str; 14] = [
     "pipeline/streams",
     "pipeline/control",
     "pipeline/engine",
+    "pipeline/changes",
     "pipeline/import",
+    "pipeline/cli",
     "pipeline/encrypted",
     "pipeline",
     "bench",

@@ -5,7 +5,7 @@ use crate::files::files;
 /// The most lines of a function, its signature and its last brace included.
 const MAX_LINES: usize = 70;
 /// Functions that are still longer. A row goes when its function is split; none is added.
-const LONGER: [(&str, &str); 1] = [("pipeline/src/control/fixture.rs", "report")];
+const LONGER: [(&str, &str); 1] = [("pipeline/control/src/testing.rs", "report")];
 
 #[test]
 fn functions_have_at_most_70_lines() {

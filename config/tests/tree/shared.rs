@@ -155,8 +155,8 @@ const TABLES: [(&str, &str, Of); 23] = [
         "MAX_HOPS",
         Ours("routes of the configuration and of the kernel"),
     ),
-    ("pipeline/src/runtime/table.rs", "MAX_ENTRIES", Ours("entries of operators")),
-    ("pipeline/src/runtime/table.rs", "MAX_RECORDS", Ours("entries of operators")),
+    ("pipeline/changes/src/names/table.rs", "MAX_ENTRIES", Ours("entries of operators")),
+    ("pipeline/changes/src/names/table.rs", "MAX_RECORDS", Ours("entries of operators")),
     (
         "pipeline/resolver/src/cache_jobs/prefetch.rs",
         "MAX_PLANNED",
@@ -170,8 +170,8 @@ const TABLES: [(&str, &str, Of); 23] = [
         "MAX_ZONE_LIMITS",
         Ours("floods have a share, in which a larger one displaces"),
     ),
-    ("pipeline/src/control/top/traffic.rs", "KEPT", One("what one screen shows; the oldest goes")),
-    ("pipeline/src/control/reload.rs", "MAX_ASKERS", Ours("requests of operators")),
+    ("pipeline/cli/src/top/traffic.rs", "KEPT", One("what one screen shows; the oldest goes")),
+    ("pipeline/changes/src/reload/mod.rs", "MAX_ASKERS", Ours("requests of operators")),
     (
         "pipeline/src/query_log/collector.rs",
         "BATCH",
@@ -221,8 +221,18 @@ fn calls(code: &str, maker: &str) -> bool {
 
 /// Whether a file is code of the program.
 fn is_ours(name: &str) -> bool {
-    let roots = ["config/src/", "nics/src/", "stages/src/", "pipeline/src/"];
-    let parts = ["resolver", "streams", "validator", "control", "engine", "encrypted", "import"];
+    let roots = ["config/src/", "nics/src/", "nics/counters/src/", "stages/src/", "pipeline/src/"];
+    let parts = [
+        "resolver",
+        "streams",
+        "validator",
+        "control",
+        "engine",
+        "encrypted",
+        "import",
+        "cli",
+        "changes",
+    ];
     let is_part = |part: &&str| name.starts_with(&format!("pipeline/{part}/src/"));
     let is_test =
         ["/tests", "testing.rs", "stub.rs", "fixture.rs"].iter().any(|part| name.contains(part));

@@ -8,7 +8,7 @@ use pmdns_control::date::date;
 use pmdns_control::{ClientChange, EntryRequest, NewList, RecordRequest};
 use serde::{Deserialize, Serialize};
 
-use crate::overlay::UpstreamOverride;
+use crate::upstream_override::UpstreamOverride;
 
 /// Who made a change, when, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ mod reach;
 pub mod reload;
 #[cfg(test)]
 mod testing;
+mod upstream_override;
 
 pub use askers::{Askers, Waiting, lasting, not_kept};
 pub use change::{Author, OperatorChange, Subject, What, ZoneLimitKept};
@@ -27,6 +28,7 @@ pub use keeper::{CHANGES, ChangeJournal, Receipt, read};
 pub use kept::KeptChanges;
 pub use overlay::FollowConfig;
 pub use reach::Reach;
+pub use upstream_override::{Presence, UpstreamOverride};
 
 use pmdns_control::Refusal;
 

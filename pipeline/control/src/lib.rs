@@ -24,8 +24,10 @@ mod lists;
 pub mod lookup;
 pub mod query_log;
 mod reply;
+pub mod report;
 mod sender;
 mod spelled;
+pub mod testing;
 pub mod trace;
 mod upstreams;
 

@@ -17,7 +17,7 @@ use crate::bootstrap;
 use crate::connection::EncryptedConnection;
 use crate::query::QueryFailure;
 use crate::trust::Settings;
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_resolver::UpstreamCounters;
 
 /// The longest time to open a connection to one address.

@@ -1,4 +1,4 @@
-//! The certificates that servers' certificates are checked with.
+//! The certificates that certificates of servers and of the API's clients are checked with.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// The most bytes of a file that are read. Those of systems have a quarter of a megabyte.
+/// The longest file. Those of systems have a quarter of a megabyte.
 const MAX_FILE: u64 = 4 << 20;
 
 /// Those of a PEM file.
@@ -19,7 +19,10 @@ const MAX_FILE: u64 = 4 << 20;
 pub fn of_file(file: &Path) -> Result<RootCertStore, String> {
     let (mut roots, mut pem) = (RootCertStore::empty(), Vec::new());
     let file = open_regular(file).map_err(|error| error.to_string())?;
-    file.take(MAX_FILE).read_to_end(&mut pem).map_err(|error| error.to_string())?;
+    file.take(MAX_FILE + 1).read_to_end(&mut pem).map_err(|error| error.to_string())?;
+    if pem.len() as u64 > MAX_FILE {
+        return Err(format!("it is longer than {MAX_FILE} bytes"));
+    }
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| error.to_string())?;
         roots.add(certificate).map_err(|error| error.to_string())?;

@@ -19,7 +19,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_resolver::{Roster, Slot, UpstreamCounters};
 
 use crate::roots;

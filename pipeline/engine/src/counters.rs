@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_config::StageName;
-use pmdns_nics::counters;
+use pmdns_counters::{Totals, counters};
 use pmdns_stages::cookie::CookieCounts;
 use pmdns_stages::{Exits, Step};
 
@@ -271,4 +271,27 @@ impl Flow {
         self.passed += passed as u64;
         self.refused += refused as u64;
     }
+}
+
+/// The sums over all data cores.
+pub fn totals(workers: &[Counters]) -> Totals {
+    let mut totals = Totals::default();
+    let (mut taken, mut put) = (0, 0);
+    for worker in workers {
+        let sent = worker.flow(|link| matches!(link, Link::Tx(_)));
+        let ring = worker.flow(|link| matches!(link, Link::RingTo(_)));
+        totals.received += worker.flow(|link| matches!(link, Link::Rx(_))).passed;
+        totals.made += worker.tally.made;
+        totals.transmitted += sent.passed;
+        totals.slow_path += worker.tally.slow_path + worker.tally.replies;
+        totals.exceptions += worker.tally.exceptions;
+        let Tally { miss_full, miss_share, replies_lost, .. } = worker.tally;
+        let shed = miss_full + miss_share + replies_lost;
+        totals.dropped += worker.tally.dropped + shed + sent.refused + ring.refused;
+        taken += worker.flow(|link| matches!(link, Link::RingFrom(_))).passed;
+        put += ring.passed;
+    }
+    // Cores publish at different times, so the counters of a running instance may show a pop before its push.
+    totals.held = u64::saturating_sub(put, taken);
+    totals
 }

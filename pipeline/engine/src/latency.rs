@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use pmdns_stages::{Answer, Tick};
 
 use crate::clock::Clock;
-use crate::histogram::{Histogram, PublishedHistogram};
+use pmdns_counters::{Histogram, PublishedHistogram};
 
 /// The most runs of a turn; further ones are recorded at once. A batch of misses may need one for each.
 const RUNS: usize = 64;

@@ -171,7 +171,7 @@ mod tests {
                 assert_eq!(found, wanted, "{client} {placement}");
                 assert!(rig.sent().is_empty(), "nothing leaves by the wire");
                 let counters: Vec<_> = rig.workers.iter().map(|one| one.counters()).collect();
-                let totals = crate::totals::Totals::of(&counters);
+                let totals = crate::counters::totals(&counters);
                 assert!(totals.balance() && totals.made == workers as u64, "{totals:?}");
                 let probes: u64 = counters.iter().map(|one| one.tally.probes).sum();
                 assert_eq!((probes, rig.pool.in_use()), (workers as u64, 0));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use pmdns_nics::prefetch_to_write;
 
-use crate::occupancy::{Occupancy, RingGauge};
+use pmdns_counters::{Occupancy, RingGauge};
 
 /// Bytes that cross cores together.
 const LINE_BYTES: usize = 64;

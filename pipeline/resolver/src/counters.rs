@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 use pmdns_stages::cache::CacheStats;
 
 /// Counts one. Only the thread of these counters writes them, so this takes no locked instruction.
@@ -22,7 +22,7 @@ pub(crate) fn lower(gauge: &AtomicU64) {
 
 /// The same for counters that threads share, which are those of the upstreams.
 pub(crate) mod shared {
-    pub(crate) use pmdns_nics::counters::{add, count};
+    pub(crate) use pmdns_counters::{add, count};
 }
 
 counters! {

@@ -4,7 +4,6 @@
 //! ring of bytes, and counts those for which there is no room. A thread of the [capture](job) takes them from all rings and
 //! writes them into the pipe that came with the call.
 
-pub mod client;
 mod filter;
 mod headers;
 pub mod job;

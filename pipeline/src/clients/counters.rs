@@ -1,6 +1,6 @@
 //! Counters of the client table.
 
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 
 counters! {
     /// The counters of the client table.

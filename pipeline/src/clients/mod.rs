@@ -119,8 +119,8 @@ impl OpenClients {
         Self { journal: None, ..self }
     }
 
-    /// Fills the table, and starts the thread that changes it from now on, on a CPU if one is given. Changes go to the journal of all
-    /// changes, if there is one and none of clients alone.
+    /// Fills the table, and starts the thread that changes it from now on, on a CPU if one is given. Changes go to the journal of
+    /// all changes, if there is one and none of clients alone.
     ///
     /// # Errors
     ///

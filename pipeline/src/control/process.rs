@@ -1,57 +1,32 @@
 //! The process as the system sees it: the metrics that client libraries of Prometheus export too.
 
+use pmdns_control::report::ProcessReport;
 use procfs::process::{LimitValue, Process};
 use procfs::{ProcResult, WithCurrentSystemInfo as _};
-use serde::{Deserialize, Serialize};
 
-/// The process; all zero if `/proc` cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ProcessReport {
-    /// Time on CPUs of all threads, in seconds.
-    pub cpu_seconds: f64,
-    /// Bytes of memory in use; huge pages are not among them.
-    pub resident_bytes: u64,
-    /// Bytes of address space.
-    pub virtual_bytes: u64,
-    /// The most bytes of address space that it may have; absent: no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_virtual_bytes: Option<u64>,
-    /// File descriptors that are open.
-    pub open_fds: u64,
-    /// The most file descriptors that it may have.
-    pub max_fds: u64,
-    /// Threads.
-    pub threads: u64,
-    /// When it was started, in seconds since 1970.
-    pub start_seconds: f64,
+/// Reads them now; all zero if `/proc` cannot be read.
+pub(super) fn read() -> ProcessReport {
+    try_read().unwrap_or_default()
 }
 
-impl ProcessReport {
-    /// Reads them now.
-    pub(super) fn read() -> Self {
-        Self::try_read().unwrap_or_default()
-    }
-
-    fn try_read() -> ProcResult<Self> {
-        let process = Process::myself()?;
-        let (stat, limits) = (process.stat()?, process.limits()?);
-        let hz = procfs::ticks_per_second() as f64;
-        let bounded = |limit| match limit {
-            LimitValue::Value(value) => Some(value),
-            LimitValue::Unlimited => None,
-        };
-        Ok(Self {
-            cpu_seconds: (stat.utime + stat.stime) as f64 / hz,
-            resident_bytes: stat.rss_bytes().get(),
-            virtual_bytes: stat.vsize,
-            max_virtual_bytes: bounded(limits.max_address_space.soft_limit),
-            open_fds: process.fd_count()? as u64,
-            max_fds: bounded(limits.max_open_files.soft_limit).unwrap_or(u64::MAX),
-            threads: u64::try_from(stat.num_threads).unwrap_or_default(),
-            start_seconds: procfs::boot_time_secs()? as f64 + stat.starttime as f64 / hz,
-        })
-    }
+fn try_read() -> ProcResult<ProcessReport> {
+    let process = Process::myself()?;
+    let (stat, limits) = (process.stat()?, process.limits()?);
+    let hz = procfs::ticks_per_second() as f64;
+    let bounded = |limit| match limit {
+        LimitValue::Value(value) => Some(value),
+        LimitValue::Unlimited => None,
+    };
+    Ok(ProcessReport {
+        cpu_seconds: (stat.utime + stat.stime) as f64 / hz,
+        resident_bytes: stat.rss_bytes().get(),
+        virtual_bytes: stat.vsize,
+        max_virtual_bytes: bounded(limits.max_address_space.soft_limit),
+        open_fds: process.fd_count()? as u64,
+        max_fds: bounded(limits.max_open_files.soft_limit).unwrap_or(u64::MAX),
+        threads: u64::try_from(stat.num_threads).unwrap_or_default(),
+        start_seconds: procfs::boot_time_secs()? as f64 + stat.starttime as f64 / hz,
+    })
 }
 
 #[cfg(test)]
@@ -60,9 +35,9 @@ mod tests {
 
     #[test]
     fn this_process_is_seen() {
-        let before = ProcessReport::read();
+        let before = read();
         let files: Vec<_> = (0..3).map(|_| std::fs::File::open("/dev/null")).collect();
-        let seen = ProcessReport::read();
+        let seen = read();
         assert!(files.iter().all(Result::is_ok));
         assert!(seen.resident_bytes > 1 << 20 && seen.virtual_bytes >= seen.resident_bytes);
         assert!(seen.open_fds >= 3 && seen.open_fds < seen.max_fds && seen.threads > 0);

@@ -13,7 +13,8 @@ use pmdns_engine::topology::Topology;
 
 use super::rings::StuckRings;
 use super::{CoreHealth, GroupHealth, NodeHealth, NodeState, NodeVerdict, PortHealth};
-use crate::control::distribution::RingReport;
+use crate::control::report::ring_report;
+use pmdns_control::report::RingReport;
 
 /// Who waits for the result of a check.
 pub type Asker = Box<dyn FnOnce(&NodeHealth)>;
@@ -237,7 +238,7 @@ impl HealthChecks {
         rings
             .map(|(ends, gauge)| {
                 let RingReport { from, to, carries, .. } =
-                    RingReport::of(*ends, gauge, &self.topology);
+                    ring_report(*ends, gauge, &self.topology);
                 format!("{from} to {to}: {carries}")
             })
             .collect()

@@ -4,7 +4,6 @@
 //! interface whose addresses are announced ([`watch`]).
 
 mod checks;
-pub mod drain;
 mod hysteresis;
 mod rings;
 mod transitions;

@@ -44,7 +44,7 @@ fn is_needed(ends: RingEnds) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use pmdns_engine::occupancy::{Occupancy, RingGauge};
+    use pmdns_counters::{Occupancy, RingGauge};
 
     use super::*;
 

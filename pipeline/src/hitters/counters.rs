@@ -1,7 +1,6 @@
 //! Counters of heavy hitters, floods and limits.
 
-use pmdns_nics::counters;
-use serde::{Deserialize, Serialize};
+use pmdns_counters::counters;
 
 counters! {
     /// The counters of heavy hitters, floods and limits.
@@ -21,14 +20,4 @@ counters! {
         /// Misses refused, because their zone was over its limit.
         refused: counter,
     }
-}
-
-/// Heavy hitters, floods and limits of an instance.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct HitterReport {
-    /// `all`.
-    pub part: String,
-    /// The counts.
-    #[serde(flatten)]
-    pub counters: HitterSnapshot,
 }

@@ -31,7 +31,7 @@ use pmdns_engine::rule_names::RuleNames;
 use pmdns_engine::threads::{join_within, nap, pin};
 
 use self::counters::HitterCounters;
-pub use self::counters::{HitterReport, HitterSnapshot};
+pub use self::counters::HitterSnapshot;
 use self::floods::News;
 use self::recorder::Recorder;
 use self::tables::Tables;
@@ -173,13 +173,10 @@ pub fn answer(call: &Call, hitters: Option<&HeavyHitters>) -> CallReply {
 }
 
 /// The counters of an instance, with those of its limits.
-pub fn report(hitters: Option<&HeavyHitters>, limiter: &ZoneLimiter) -> HitterReport {
+pub fn counters_of(hitters: Option<&HeavyHitters>, limiter: &ZoneLimiter) -> HitterSnapshot {
     let counters = hitters.map(HeavyHitters::counters).unwrap_or_default();
     let (limited, refused) = limiter.counts();
-    HitterReport {
-        part: "all".to_owned(),
-        counters: HitterSnapshot { limited, refused, ..counters },
-    }
+    HitterSnapshot { limited, refused, ..counters }
 }
 
 impl Drop for HeavyHitters {

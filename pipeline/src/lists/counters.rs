@@ -1,6 +1,6 @@
 //! Counters of each fetched list. The thread that fetches writes, anybody may read.
 
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 
 counters! {
     /// The counters of a fetched list.

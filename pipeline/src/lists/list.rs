@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pmdns_config::files::open_regular;
 use pmdns_config::{ListFormat, Server};
+use pmdns_counters::count;
 use pmdns_engine::clock::jittered;
-use pmdns_nics::counters::count;
 use tokio::time::Instant;
 
 use super::counters::ListCounters;

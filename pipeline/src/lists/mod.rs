@@ -28,7 +28,6 @@ use pmdns_config::{Blocklist, Config};
 use pmdns_control::{CallReply, Refusal, named};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
@@ -52,16 +51,6 @@ const MAX_REQUESTS: usize = 16;
 const MAX_FETCHED_NAMES: usize = MAX_LIST_NAMES / 2;
 /// How long the thread may take to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
-
-/// The report on a fetched list.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct FetchReport {
-    /// Its file.
-    pub list: String,
-    /// The counts.
-    #[serde(flatten)]
-    pub counters: ListSnapshot,
-}
 
 /// A message to the thread.
 enum ListRequest {
@@ -164,12 +153,8 @@ impl FetchedLists {
     }
 
     /// The counters of each list.
-    pub fn report(&self) -> Vec<FetchReport> {
-        let report = |list: &Followed| FetchReport {
-            list: list.file.display().to_string(),
-            counters: list.counters.snapshot(),
-        };
-        self.followed.iter().map(report).collect()
+    pub fn report(&self) -> Vec<(&Path, ListSnapshot)> {
+        self.followed.iter().map(|list| (&*list.file, list.counters.snapshot())).collect()
     }
 }
 

@@ -2,27 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use pmdns_config::{Config, EalSettings, Pages, PciAddress, PortSettings, device_name};
+use pmdns_config::{Config, EalSettings, PciAddress, PortSettings, device_name};
+use pmdns_control::client::is_running;
 use pmdns_nics::TUN;
 use pmdns_nics::device::{self, Doubt};
+use pmdns_nics::machine::{Lack, Machine, USUAL_PAGE, huge_bytes};
 #[cfg(feature = "dpdk")]
 use pmdns_nics::{dpdk, program_of_others};
 
-use super::facts::{Lack, Machine, is_running};
-
 /// Folders of `sys` with the huge pages of one size each.
 const HUGE_PAGES: &str = "sys/kernel/mm/hugepages";
-
-/// The size that most machines have.
-pub(crate) const USUAL_PAGE: usize = 2 << 20;
-/// Huge pages that frames and DPDK's own tables take, roughly.
-const FOR_DPDK: usize = 256 << 20;
-
-/// Bytes that frames and cache take on huge pages.
-pub(crate) fn huge_bytes(config: Option<&Config>) -> usize {
-    let of_cache = config.filter(|config| config.cache.pages != Pages::Normal);
-    FOR_DPDK + of_cache.map_or(0, |config| config.cache.size.0)
-}
 
 /// Findings of ports, one each at most.
 fn of_ports(config: &Config, find: impl Fn(String, &PortSettings) -> Option<Lack>) -> Vec<Lack> {
@@ -272,7 +261,7 @@ pub(super) fn huge_pages(machine: &Machine, config: &Config) -> Vec<Lack> {
             "eal.args",
             format!("asks for hugepages, which are mounted nowhere; {mount}, {without}"),
         )
-    } else if free == 0 && !is_running(config) {
+    } else if free == 0 && !is_running(&config.control.socket) {
         // The EAL takes those of a process that was killed.
         Lack::other("eal.args", "asks for hugepages, and none of this machine is free".to_owned())
     } else {

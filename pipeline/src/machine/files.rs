@@ -10,7 +10,8 @@ use pmdns_config::{Config, NamedPath, PathUse};
 use pmdns_encrypted::{Trust, TrustError, roots};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::facts::{Lack, Machine};
+use pmdns_nics::machine::{Lack, Machine};
+
 use crate::control::socket::has_group;
 use crate::query_log;
 use pmdns_changes::is_passing;

@@ -1,7 +1,6 @@
 //! Checks whether the machine meets the needs of a configuration. Nothing is started or allocated for the check.
 
 mod devices;
-mod facts;
 mod files;
 #[cfg(test)]
 mod tests;
@@ -10,27 +9,9 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use pmdns_config::{ByteSize, Config};
+use pmdns_control::client::is_running;
+use pmdns_nics::machine::{Lack, Machine, UnmetCondition};
 use pmdns_streams::listeners::Listeners;
-
-pub(crate) use devices::{USUAL_PAGE, huge_bytes};
-use facts::Lack;
-pub use facts::Machine;
-pub(crate) use facts::is_running;
-
-/// Something that the machine does not have, or that does not suit it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Path of the key that asks for it, as in `placement[0].cores[1]`.
-    pub key: String,
-    /// The text after the key: what is wrong, and what to do.
-    pub problem: String,
-    /// Whether `pmdns run` would fail. It refuses to start then.
-    pub is_fatal: bool,
-    /// The condition that is not met.
-    pub condition: &'static str,
-    /// The exit code of `pmdns run`.
-    pub exit_code: u8,
-}
 
 /// Bytes of memory that a frame takes at least: its room, and DPDK's head of it.
 const FRAME_BYTES: u64 = 2304;
@@ -71,22 +52,14 @@ pub const CONDITIONS: [Condition; 20] = [
     Condition { name: "group", exit_code: 5, find: files::group },
 ];
 
-impl Machine {
-    /// The findings for `config`, condition by condition.
-    pub fn findings(&self, config: &Config) -> Vec<Finding> {
-        let of = |condition: &Condition| {
-            let lacks = (condition.find)(self, config).into_iter();
-            let found = lacks.map(|Lack { key, problem, is_fatal }| Finding {
-                key,
-                problem,
-                is_fatal,
-                condition: condition.name,
-                exit_code: condition.exit_code,
-            });
-            found.collect::<Vec<_>>()
-        };
-        CONDITIONS.iter().flat_map(of).collect()
-    }
+/// The conditions of `config` that `machine` does not meet.
+pub fn unmet(machine: &Machine, config: &Config) -> Vec<UnmetCondition> {
+    let of = |condition: &Condition| {
+        let Condition { name: condition, exit_code, find } = *condition;
+        let lacks = find(machine, config).into_iter();
+        lacks.map(move |lack| UnmetCondition { lack, condition, exit_code })
+    };
+    CONDITIONS.iter().flat_map(of).collect()
 }
 
 fn cores(machine: &Machine, config: &Config) -> Vec<Lack> {
@@ -95,12 +68,16 @@ fn cores(machine: &Machine, config: &Config) -> Vec<Lack> {
     for (index, placement) in config.placements.iter().enumerate() {
         for (place, core) in placement.cores.iter().enumerate() {
             polled.push((*core, index));
-            found.extend(machine.core(format!("placement[{index}].cores[{place}]"), *core));
+            found.extend(missing_core(
+                machine,
+                format!("placement[{index}].cores[{place}]"),
+                *core,
+            ));
         }
     }
     for (place, core) in config.slowpath.cores.iter().enumerate() {
         let key = format!("slowpath.cores[{place}]");
-        found.extend(machine.core(key.clone(), *core));
+        found.extend(missing_core(machine, key.clone(), *core));
         if let Some((_, index)) = polled.iter().find(|(other, _)| other == core) {
             let problem = format!(
                 "is {core}, which placement[{index}] polls: misses wait for that; write another CPU"
@@ -109,6 +86,15 @@ fn cores(machine: &Machine, config: &Config) -> Vec<Lack> {
         }
     }
     found
+}
+
+/// The finding for a CPU that does not exist.
+fn missing_core(machine: &Machine, key: String, core: usize) -> Option<Lack> {
+    let there = &machine.cores;
+    let problem =
+        || format!("is {core}; this process may run on the CPUs {there:?}, write one of them");
+    let is_missing = !there.is_empty() && !there.contains(&core);
+    is_missing.then(|| Lack::fatal(key, problem()))
 }
 
 fn cache(machine: &Machine, config: &Config) -> Vec<Lack> {
@@ -158,7 +144,7 @@ fn query_sources(machine: &Machine, config: &Config) -> Vec<Lack> {
 /// Addresses at which nobody can listen, as another process does. If an instance with this configuration is running, the
 /// addresses may be its own, so nothing is reported.
 fn addresses(_: &Machine, config: &Config) -> Vec<Lack> {
-    if is_running(config) {
+    if is_running(&config.control.socket) {
         return Vec::new();
     }
     let listens = [

@@ -6,8 +6,8 @@ use std::fs;
 
 use pmdns_engine::testing::config;
 
-use super::facts::total_memory;
 use super::*;
+use pmdns_nics::machine::total_memory;
 
 /// A machine of two CPUs and 1 GiB, with no interface but `lo`.
 fn machine(name: &str) -> Machine {
@@ -19,8 +19,10 @@ fn machine(name: &str) -> Machine {
 }
 
 fn found(machine: &Machine, config: &Config) -> Vec<(String, bool)> {
-    let findings = machine.findings(config).into_iter();
-    findings.map(|one| (format!("{} {}", one.key, one.problem), one.is_fatal)).collect()
+    let findings = unmet(machine, config).into_iter();
+    findings
+        .map(|one| (format!("{} {}", one.lack.key, one.lack.problem), one.lack.is_fatal))
+        .collect()
 }
 
 #[test]

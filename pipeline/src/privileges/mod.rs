@@ -16,28 +16,12 @@ mod threads;
 use std::path::PathBuf;
 
 use pmdns_config::{Config, Privileges};
-use serde::{Deserialize, Serialize};
+use pmdns_control::report::PrivilegeReport;
 
 use capabilities::Needs;
 pub use places::GrantedPaths;
 use status::Status;
 use threads::Restriction;
-
-/// The privileges that the process still has.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PrivilegeReport {
-    /// Capabilities that any thread has, by name; empty: none.
-    pub capabilities: Vec<String>,
-    /// Whether no thread can get privileges by running a program.
-    pub no_new_privileges: bool,
-    /// Whether Landlock confines every thread to the folders in use.
-    pub landlock: bool,
-    /// Whether pmdns's own filter of system calls holds for every thread.
-    pub seccomp: bool,
-    /// Files that a reload cannot read and folders that cannot be written to any more, each with what to change.
-    pub obstacles: Vec<String>,
-}
 
 /// Gives up the privileges that are not needed from now on, as far as the kernel and the configuration allow, and logs
 /// the result. Everything that `config` names is already open or is in `places`.

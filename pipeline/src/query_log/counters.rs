@@ -1,7 +1,6 @@
 //! Counters of the query log: of the cores' rings, and of each sink.
 
-use pmdns_nics::counters;
-use serde::{Deserialize, Serialize};
+use pmdns_counters::counters;
 
 counters! {
     /// The counters of a part of the query log.
@@ -17,14 +16,4 @@ counters! {
         /// Whether the part is in order: its reader is connected, its file open.
         up: gauge,
     }
-}
-
-/// A part of the query log, with its counters.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct LogReport {
-    /// `rings`, `dnstap`, `json` or `sqlite`.
-    pub part: String,
-    /// The counts.
-    #[serde(flatten)]
-    pub counters: LogSnapshot,
 }

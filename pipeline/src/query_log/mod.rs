@@ -41,7 +41,7 @@ use pmdns_engine::upstreams::UpstreamsInUse;
 use self::clients::Clients;
 use self::collector::Collector;
 use self::counters::LogCounters;
-pub use self::counters::{LogReport, LogSnapshot};
+pub use self::counters::LogSnapshot;
 use self::dnstap::Dnstap;
 pub use self::entry::LogEntry;
 use self::entry::Words;
@@ -207,14 +207,8 @@ impl QueryLogger {
     }
 
     /// The counts, part by part.
-    pub fn report(&self) -> Vec<LogReport> {
-        let parts = self.parts.iter();
-        parts
-            .map(|(part, counters)| LogReport {
-                part: (*part).to_owned(),
-                counters: counters.snapshot(),
-            })
-            .collect()
+    pub fn report(&self) -> Vec<(&'static str, LogSnapshot)> {
+        self.parts.iter().map(|(part, counters)| (*part, counters.snapshot())).collect()
     }
 }
 

@@ -76,7 +76,7 @@ fn lines(path: &Path) -> Vec<LogEntry> {
 
 fn count(log: &QueryLogger, part: &str) -> LogSnapshot {
     let report = log.report();
-    report.iter().find(|one| one.part == part).unwrap().counters
+    report.iter().find(|one| one.0 == part).unwrap().1
 }
 
 /// Waits until `is` holds; the threads need some time.

@@ -16,12 +16,12 @@ use super::services::Services;
 use crate::control::api::{ApiListener, ApiServer};
 use crate::control::metrics::server::{MetricsListener, MetricsServer};
 use crate::control::reload::{Reloader, Written};
-use crate::control::report::Report;
 use crate::control::socket::ControlSocket;
 use crate::log;
 use crate::snapshot::Keeper;
 use crate::streams::OpenStreams;
 use crate::supervisor::{Supervisor, stuck_worker};
+use pmdns_control::report::Report;
 
 /// How often the main thread checks for signals and control clients.
 const LOOK: Duration = Duration::from_millis(20);

@@ -23,9 +23,9 @@ use self::instance::Instance;
 use self::opened::Opened;
 use self::ports::StartedPorts;
 use crate::control::reload::Written;
-use crate::control::report::Report;
-use crate::machine::Machine;
 use crate::runtime::{OpenChanges, unix_time};
+use pmdns_control::report::Report;
+use pmdns_nics::machine::Machine;
 
 /// Serves with `config`, which was `written` so at `path`, and with the changes that operators have made at run time before, until
 /// SIGINT or SIGTERM. Returns the final

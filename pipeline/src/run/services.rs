@@ -4,9 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pmdns_changes::FollowConfig;
 use pmdns_changes::overlay::Overlay;
+use pmdns_changes::{FollowConfig, OperatorChange};
 use pmdns_config::Config;
+use pmdns_control::report::{
+    ConnectionReport, FetchReport, HitterReport, LogReport, Named, PrivilegeReport, Report,
+    SinkReport, ZoneReport,
+};
+use pmdns_counters::by_name;
 use pmdns_engine::engine::{Engine, EngineError, Gauges};
 use pmdns_engine::ports::{AllPortNews, PortWatch};
 use pmdns_engine::snapshot::CacheJobs;
@@ -17,22 +22,22 @@ use pmdns_streams::tls::Certificate;
 use super::error::RunError;
 use super::opened::KeptOver;
 use super::ports::RunningPorts;
-use crate::admission::{ConnectionReport, ConnectionSnapshot};
+use crate::admission::ConnectionSnapshot;
 use crate::capture::Captures;
 use crate::clients::{ClientTableThread, OpenClients};
 use crate::control::cache_jobs::ClientJobs;
 use crate::control::reload::{Reloader, Written, describe};
-use crate::control::report::{Named, Report};
+use crate::control::report;
 use crate::health::{HealthChecks, Transitions};
 use crate::hitters::{self, HeavyHitters};
 use crate::lists::{Additions, FetchedLists};
 use crate::log;
 use crate::lookup::Lookups;
-use crate::privileges::{self, GrantedPaths, PrivilegeReport};
+use crate::privileges::{self, GrantedPaths};
 use crate::query_log::find::LogSearches;
 use crate::query_log::{OpenLog, QueryLogger};
 use crate::runtime::{Runtime, unix_time};
-use crate::sinks::{SinkCounters, SinkReport};
+use crate::sinks::SinkCounters;
 use crate::streams::StreamClients;
 use crate::transfer::{TransferLimits, Transfers};
 use crate::zone_limits::ZoneLimiter;
@@ -86,8 +91,7 @@ impl<'c> Services<'c> {
         let prober = engine.prober.take().expect("nobody took it");
         let publisher = engine.rules.take().expect("nobody took it");
         let rule_names = publisher.names();
-        let mut limiter = zone_limiter(config, &mut engine, publisher.seed());
-        limiter.take_kept(&kept.limits, (Instant::now(), unix_time()));
+        let limiter = zone_limiter(config, &mut engine, publisher.seed(), &kept.limits);
         let writer = engine.clients.take();
         let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
         let start =
@@ -159,38 +163,52 @@ impl<'c> Services<'c> {
         let notify = self.config.transfer.listen.map(|_| self.transfers.connections());
         let counted = self.connections.into_iter().chain([("notify", notify)]);
         let connections = counted.filter_map(|(service, counters)| {
-            Some(ConnectionReport { service: service.to_owned(), counters: counters? })
+            Some(ConnectionReport::of(service, by_name(counters?.named())))
         });
         let (verdict, problems) = self.health.verdict();
+        let zones = self.transfers.report().into_iter();
+        let lists = self.lists.report().into_iter();
+        let parts = self.query_log.iter().flat_map(QueryLogger::report);
+        let hitters = hitters::counters_of(self.hitters.as_ref(), &self.limiter);
+        let clients = self.clients.as_ref().map(ClientTableThread::counters);
         Report {
             verdict,
             problems: problems.to_vec(),
-            policy_zones: self.transfers.report(),
-            fetched_lists: self.lists.report(),
+            policy_zones: zones
+                .map(|(zone, of)| ZoneReport::of(zone, by_name(of.named())))
+                .collect(),
+            fetched_lists: lists
+                .map(|(file, of)| FetchReport::of(file.display().to_string(), by_name(of.named())))
+                .collect(),
             connections: connections.collect(),
             streams: self.streams.as_ref().map(StreamClients::report).unwrap_or_default(),
             privileges: self.privileges.clone(),
             state: self.health.state(),
             certificates: expiries(&self.certificates),
-            clients: self.clients.as_ref().map(ClientTableThread::counters),
-            query_log: self.query_log.as_ref().map(QueryLogger::report).unwrap_or_default(),
+            clients: clients.map(|of| by_name(of.named())),
+            query_log: parts.map(|(part, of)| LogReport::of(part, by_name(of.named()))).collect(),
             sinks: self.sinks(),
-            hitters: vec![hitters::report(self.hitters.as_ref(), &self.limiter)],
+            hitters: vec![HitterReport::of("all", by_name(hitters.named()))],
             ..self.counters()
         }
     }
 
     /// The log, and what is written to files for the next start.
     fn sinks(&self) -> Vec<SinkReport> {
-        let log = Some(SinkReport::of("log", log::counters()));
-        let entries = self.runtime.counters().map(|counters| SinkReport::of("entries", counters));
-        let snapshot = self.snapshot.as_ref().map(|kept| SinkReport::of("snapshot", kept));
-        [log, entries, snapshot].into_iter().flatten().collect()
+        let sinks = [
+            ("log", Some(log::counters())),
+            ("entries", self.runtime.counters()),
+            ("snapshot", self.snapshot.as_deref()),
+        ];
+        let report = |(sink, counters): (&str, Option<&SinkCounters>)| {
+            Some(SinkReport::of(sink, by_name(counters?.snapshot().named())))
+        };
+        sinks.into_iter().filter_map(report).collect()
     }
 
     fn counters(&self) -> Report {
         let RunningPorts { topology, nics, .. } = &self.ports;
-        Report::read(&self.gauges, topology, nics).watched(&self.watch)
+        report::watched(report::read(&self.gauges, topology, nics), &self.watch)
     }
 
     /// Has new settings and rules taken over where they are needed. Says whether a reload has ended.
@@ -257,12 +275,20 @@ impl FollowConfig for Scopes<'_> {
     }
 }
 
-/// What limits zones: the engine lends its limits to the cores.
-fn zone_limiter(config: &Config, engine: &mut Engine, seed: Seed) -> ZoneLimiter {
+/// What limits zones: the engine lends its limits to the cores. Those that were kept are in force.
+fn zone_limiter(
+    config: &Config,
+    engine: &mut Engine,
+    seed: Seed,
+    kept: &[OperatorChange],
+) -> ZoneLimiter {
     let lender = engine.zone_limits.take().expect("nobody took it");
     let prefixes = ClientPrefixes::new(&config.ratelimit, seed);
     let ticks_per_second = engine.gauges.clock.ticks_per_second();
-    ZoneLimiter::new(lender, config.hitters.limit_answer, prefixes, ticks_per_second)
+    let answer = config.hitters.limit_answer;
+    let mut limiter = ZoneLimiter::new(lender, answer, prefixes, ticks_per_second);
+    limiter.take_kept(kept, (Instant::now(), unix_time()));
+    limiter
 }
 
 /// When each certificate expires, by the table that names it.

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use pmdns_changes::names::NameTable;
-use pmdns_changes::overlay::{LeftOut, Overlay};
+use pmdns_changes::overlay::{DroppedChange, Overlay};
 use pmdns_changes::{
     JournalError, JournalLine, KeptChanges, OperatorChange, What, ZoneLimitKept, read,
 };
@@ -47,10 +47,10 @@ impl OpenChanges {
         let (overlay, left_out) = Overlay::of_kept(&kept, base);
         let no_names = no_names.into_iter().map(|(subject, why)| {
             let is_needless = false;
-            LeftOut { subject, why, is_needless }
+            DroppedChange { subject, why, is_needless }
         });
         let mut is_all = true;
-        for LeftOut { subject, why, is_needless } in left_out.into_iter().chain(no_names) {
+        for DroppedChange { subject, why, is_needless } in left_out.into_iter().chain(no_names) {
             tracing::warn!("a change of run time ends: {why}");
             is_all &= is_needless;
             kept.take(JournalLine::Unset(subject));

@@ -1,6 +1,6 @@
 //! Counters of each transferred zone. The thread that transfers writes, anybody may read.
 
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 
 counters! {
     /// The counters of a transferred zone.

@@ -32,7 +32,6 @@ use domain::tsig::{Algorithm, Key};
 use pmdns_changes::FollowConfig;
 use pmdns_changes::overlay::Overlay;
 use pmdns_config::{BrokenRule, Config, Rpz, Tsig, TsigAlgorithm, wire_name};
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
@@ -42,8 +41,8 @@ use tokio::time::timeout;
 pub use counters::{ZoneCounters, ZoneSnapshot};
 pub use limits::TransferLimits;
 use notify::{Heard, hear};
+use pmdns_counters::count;
 use pmdns_engine::threads::{join_within, pin};
-use pmdns_nics::counters::count;
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
 
@@ -83,16 +82,6 @@ pub enum TransferError {
     /// The thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-}
-
-/// The report on a transferred zone.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct ZoneReport {
-    /// Its name.
-    pub zone: String,
-    /// The counts.
-    #[serde(flatten)]
-    pub counters: ZoneSnapshot,
 }
 
 /// The transferred zones. Dropping it ends the thread.
@@ -165,14 +154,9 @@ impl Transfers {
     }
 
     /// The counters of each zone.
-    pub fn report(&self) -> Vec<ZoneReport> {
+    pub fn report(&self) -> Vec<(String, ZoneSnapshot)> {
         let zones = self.zones.iter();
-        zones
-            .map(|(settings, counters)| ZoneReport {
-                zone: settings.name.to_string(),
-                counters: counters.snapshot(),
-            })
-            .collect()
+        zones.map(|(zone, counters)| (zone.name.to_string(), counters.snapshot())).collect()
     }
 }
 

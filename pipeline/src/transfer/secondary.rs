@@ -16,8 +16,8 @@ use pmdns_stages::policy::{RpzError, check_policy_zone};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
+use pmdns_counters::count;
 use pmdns_engine::clock::{back_off, jittered};
-use pmdns_nics::counters::count;
 
 use super::client::{ClientError, PrimaryConnection};
 use super::counters::ZoneCounters;

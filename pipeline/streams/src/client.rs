@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_nics::stream::Transport;
 use tokio::time::{Instant, sleep_until};
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 use pmdns_nics::stream::Transport;
-use serde::{Deserialize, Serialize};
 
 counters! {
     /// The counters of one transport.
@@ -57,16 +56,6 @@ counters! {
 #[derive(Clone, Debug, Default)]
 pub struct AllCounters(Arc<[StreamCounters; 4]>);
 
-/// The report of one transport.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamReport {
-    /// The transport: `tcp`, `tls`, `https` or `quic`.
-    pub transport: String,
-    /// The counters.
-    #[serde(flatten)]
-    pub counters: StreamSnapshot,
-}
-
 impl AllCounters {
     /// Those of one transport.
     pub fn of(&self, transport: Transport) -> &StreamCounters {
@@ -74,11 +63,7 @@ impl AllCounters {
     }
 
     /// Reads those of all transports.
-    pub fn report(&self) -> Vec<StreamReport> {
-        let report = |transport: Transport| StreamReport {
-            transport: transport.name().to_owned(),
-            counters: self.of(transport).snapshot(),
-        };
-        Transport::ALL.map(report).into()
+    pub fn read(&self) -> [(Transport, StreamSnapshot); 4] {
+        Transport::ALL.map(|transport| (transport, self.of(transport).snapshot()))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pmdns_config::ClientPrefix;
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_nics::stream::{StreamToken, write_stream_query};
 use tokio::sync::oneshot;
 use tokio::time::Instant;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, PrefixLengths, Streams};
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_nics::stream::{AnswerOption, STREAM_MESSAGE, STREAM_ROOM, StreamHeader};
 use pmdns_nics::{
     Burst, Frame, FramePool, HeapPool, MAX_BURST, Nic, PortFacts, PortPlan, PortStats, Queues,
@@ -171,11 +171,11 @@ impl Nic for StreamsNic {
 
     fn stats(&self) -> PortStats {
         let mut stats = PortStats::default();
-        for report in self.counters.report() {
-            stats.rx_frames += report.counters.queries;
-            stats.rx_missed += report.counters.no_room;
-            stats.tx_frames += report.counters.answers;
-            stats.tx_errors += report.counters.no_memory;
+        for (_, counters) in self.counters.read() {
+            stats.rx_frames += counters.queries;
+            stats.rx_missed += counters.no_room;
+            stats.tx_frames += counters.answers;
+            stats.tx_errors += counters.no_memory;
         }
         stats
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmdns_config::Streams;
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_nics::stream::Transport;
 use quinn::{ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime};
 use rustls::ServerConfig;

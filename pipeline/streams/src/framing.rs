@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_nics::stream::Transport;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, split};
 use tokio::sync::watch;

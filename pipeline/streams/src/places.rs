@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pmdns_config::shares::{Entered, ShareTable, Ticket};
 use pmdns_config::{ClientPrefix, Config, PrefixLengths};
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_nics::stream::{IdleTime, Transport};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -223,11 +223,10 @@ mod tests {
         drop(fifth);
         drop((first, second));
         assert!(enter(1, Transport::Https).is_some());
-        let report = counters.report();
-        let refused =
-            |at: usize| (report[at].counters.refused_full, report[at].counters.refused_prefix);
+        let report = counters.read();
+        let refused = |at: usize| (report[at].1.refused_full, report[at].1.refused_prefix);
         assert_eq!([refused(0), refused(1), refused(2)], [(0, 0), (0, 0), (0, 1)]);
-        assert_eq!(report.iter().map(|one| one.counters.open).sum::<u64>(), 2);
+        assert_eq!(report.iter().map(|one| one.1.open).sum::<u64>(), 2);
     }
 
     #[test]
@@ -248,7 +247,7 @@ mod tests {
         let others: Vec<_> = [5, 6].into_iter().flat_map(enter).collect();
         assert_eq!(lost(), [false, true, true, true, false, false], "of all that have two");
         drop((newcomer, others));
-        let report = &counters.report()[0].counters;
+        let report = counters.read()[0].1;
         assert_eq!((report.displaced, report.refused_full), (3, 1));
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pmdns_nics::counters::count;
+use pmdns_counters::count;
 use pmdns_nics::stream::Transport;
 use tokio::net::{TcpListener, TcpStream};
 

@@ -9,7 +9,6 @@ use pmdns_config::Config;
 use pmdns_config::narrow::{to_u8, to_u16};
 use pmdns_engine::engine::EngineStreams;
 use pmdns_engine::testing::{Rig, config};
-use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
 use pmdns_nics::stream::IdleTime;
 use pmdns_stages::testing::{QueryFrame, query};
@@ -109,7 +108,7 @@ fn option_at_end(message: &[u8], code: u16, len: usize) -> Option<&[u8]> {
 /// Checks what holds at every stop.
 fn check(rig: &Rig) {
     let counters: Vec<_> = rig.workers.iter().map(|worker| worker.counters()).collect();
-    let totals = Totals::of(&counters);
+    let totals = pmdns_engine::counters::totals(&counters);
     assert!(totals.balance() && totals.held == 0, "{totals:?}");
     assert_eq!(rig.pool.in_use(), 0);
     let (_, pool) = rig.slow_path[0].resolver.stream_pool.as_ref().expect("there are streams");

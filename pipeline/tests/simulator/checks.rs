@@ -1,8 +1,8 @@
 //! What has to hold: the invariants of docs/architecture.md that a counter can tell of.
 
+use pmdns_counters::Totals;
 use pmdns_engine::counters::Counters;
 use pmdns_engine::slowpath::CountersSnapshot;
-use pmdns_engine::totals::Totals;
 use pmdns_stages::next_hop::HopReport;
 use pmdns_stages::{Exception, Reason, StageName, Step};
 

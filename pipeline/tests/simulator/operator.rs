@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use pmdns::control::reload::{Reloader, Written};
 use pmdns::runtime::Runtime;
-use pmdns_changes::What;
-use pmdns_changes::overlay::{ConfigChange, UpstreamChange, UpstreamOverride};
+use pmdns_changes::overlay::{ConfigChange, UpstreamChange};
+use pmdns_changes::{UpstreamOverride, What};
 use pmdns_config::{Config, ConfigText};
 use pmdns_control::{
     Call, CallReply, Caller, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction,

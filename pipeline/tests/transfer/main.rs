@@ -84,7 +84,7 @@ impl Rig {
     }
 
     fn counters(&self) -> ZoneSnapshot {
-        self.transfers.as_ref().unwrap().report()[0].counters
+        self.transfers.as_ref().unwrap().report()[0].1
     }
 
     /// Waits until the counters are so.

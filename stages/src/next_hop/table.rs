@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pmdns_config::narrow::low_u8;
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 
 /// Bits of a place: 48 of the MAC address, 8 of the port above them, and what is known of it on top.
 const PORT_SHIFT: u32 = 48;

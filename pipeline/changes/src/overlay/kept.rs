@@ -3,9 +3,10 @@
 use pmdns_config::{Config, Upstream};
 
 use super::lists::is_called;
-use super::said::{Presence, Said, UpstreamOverride};
+use super::said::Said;
 use super::upstreams::is_at;
 use super::{MAX_CHANGES, Overlay};
+use crate::upstream_override::{Presence, UpstreamOverride};
 use crate::{KeptChanges, OperatorChange, Subject, What};
 
 /// How often changes are tried that contradict those before them.
@@ -13,7 +14,7 @@ const ROUNDS: usize = 3;
 
 /// A kept change that does not hold any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct DroppedChange {
     /// What it was about.
     pub subject: Subject,
     /// The sentence about it.
@@ -24,7 +25,7 @@ pub struct LeftOut {
 
 impl Overlay {
     /// What `kept` says over this configuration, and what of it does not hold any more.
-    pub fn of_kept(kept: &KeptChanges, base: &Config) -> (Self, Vec<LeftOut>) {
+    pub fn of_kept(kept: &KeptChanges, base: &Config) -> (Self, Vec<DroppedChange>) {
         let (mut left_out, mut waiting) = (Vec::new(), Vec::new());
         for change in kept.iter() {
             match fitting(change, base) {
@@ -83,9 +84,9 @@ impl Overlay {
     }
 }
 
-fn left_out_of(change: &OperatorChange, why: &str, is_needless: bool) -> LeftOut {
+fn left_out_of(change: &OperatorChange, why: &str, is_needless: bool) -> DroppedChange {
     let why = format!("{}, by {}: {why}", change.what, change.author.by);
-    LeftOut { subject: change.what.subject(), why, is_needless }
+    DroppedChange { subject: change.what.subject(), why, is_needless }
 }
 
 /// The change as it fits the file; an error: why it does not, and whether that loses nothing. `None`: it is of another kind.

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use pmdns_config::Config;
 use pmdns_control::{NewList, NewUpstream, Refusal, UpstreamState};
 
+use crate::upstream_override::UpstreamOverride;
 use crate::{Author, JournalLine, OperatorChange, Refused};
-pub use kept::LeftOut;
+pub use kept::DroppedChange;
 use said::{ListSaid, Said};
-pub use said::{Presence, UpstreamOverride};
 
 /// The most changes that hold at a time.
 pub const MAX_CHANGES: usize = 256;
@@ -74,8 +74,8 @@ pub struct Changed {
     pub left: Option<PathBuf>,
 }
 
-/// It takes over the configuration in use: after a reload, and after a change of an operator. The list of those who do is in one
-/// place, so that no new one is forgotten.
+/// It takes over the configuration in use: after a reload, and after a change of an operator. The list of those who do is in
+/// one place, so that no new one is forgotten.
 pub trait FollowConfig {
     /// Another configuration is in use from now on, with these changes of operators in it.
     fn apply_config(&mut self, config: &Config, overlay: &Overlay);
@@ -87,8 +87,8 @@ impl Overlay {
         self.upstreams.is_empty() && self.lists.is_empty()
     }
 
-    /// One more change. `base` is the configuration of the file. A change of an upstream says for how long all holds that is said of
-    /// that upstream.
+    /// One more change. `base` is the configuration of the file. A change of an upstream says for how long all holds that is said
+    /// of that upstream.
     ///
     /// # Errors
     ///

@@ -3,8 +3,9 @@
 use pmdns_config::{Config, DEFAULT_GROUP, Strategy, Upstream, UpstreamAddress};
 use pmdns_control::{NewUpstream, Refusal, UpstreamState, named};
 
-use super::said::{Presence, Said, UpstreamOverride, line_of};
+use super::said::{Said, line_of};
 use super::{Overlay, UpstreamChange};
+use crate::upstream_override::{Presence, UpstreamOverride};
 use crate::{Author, JournalLine, Refused, Subject};
 
 impl Overlay {

@@ -227,8 +227,8 @@ impl<A> Reload<A> {
         self.outputs.push_back(ReloadOutput::Read { source, stale });
     }
 
-    /// What was read holds from now on, and is to be lent; the old rules have come back. `true`: another configuration is in use. An
-    /// error changes nothing.
+    /// What was read holds from now on, and is to be lent; the old rules have come back. `true`: another configuration is in use.
+    /// An error changes nothing.
     pub fn take_read(&mut self, read: Result<ReloadResult, String>, now: Instant) -> bool {
         let work = match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Reading(work) => work,

@@ -1,5 +1,5 @@
-//! Histories of reloads, each decided by a seed: files that are good, bad or change while they are read, cores that take their time,
-//! operators that change upstreams meanwhile.
+//! Histories of reloads, each decided by a seed: files that are good, bad or change while they are read, cores that take their
+//! time, operators that change upstreams meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

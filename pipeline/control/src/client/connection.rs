@@ -167,6 +167,15 @@ impl fmt::Display for Server {
     }
 }
 
+/// Whether an instance runs at this control socket.
+pub fn is_running(socket: &Path) -> bool {
+    match std::os::unix::net::UnixStream::connect(socket) {
+        Ok(_) => true,
+        // Without permission to ask, the error still shows that an instance is there.
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
+}
+
 fn is_of_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

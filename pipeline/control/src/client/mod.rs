@@ -24,6 +24,7 @@ use crate::api::{DONE, ProblemDetails, media_type};
 use crate::audit::put_plain;
 
 use connection::Server;
+pub use connection::is_running;
 use request::request;
 
 /// How long an answer may take beyond what the instance may take for it: data cores may poll on every CPU.

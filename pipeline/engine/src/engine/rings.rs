@@ -15,13 +15,13 @@ use pmdns_stages::wire::name::Seed;
 use crate::exceptions::{self, KernelOutlets, TapRings};
 use crate::inlet::Inlet;
 use crate::miss_rings::MissRings;
-use crate::occupancy::RingGauge;
 use crate::probe::{self, Prober};
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::slowpath::Answered;
 use crate::topology::{Topology, WorkerPlan};
 use crate::transmitter::Transmitter;
 use crate::worker::{Outlet, WorkerEnds};
+use pmdns_counters::RingGauge;
 
 /// Slots in a ring of hit notes: twice the most that a core notes between two hand-overs.
 const HIT_SLOTS: usize = 2 * MAX_SAMPLES;

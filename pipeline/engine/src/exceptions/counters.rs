@@ -1,6 +1,6 @@
 //! Counters of a TAP's thread.
 
-use pmdns_nics::counters;
+use pmdns_counters::counters;
 
 counters! {
     /// The counters of one TAP, while its thread counts.

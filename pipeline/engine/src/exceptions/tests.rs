@@ -16,7 +16,7 @@ use super::{SLOTS, TapThread};
 use crate::counters::{Counters, Tally};
 use crate::ring::{RingReceiver, ring};
 use crate::testing::{Rig, config};
-use crate::totals::Totals;
+use pmdns_counters::Totals;
 
 /// A port with a TAP, the TAP's thread, and the kernel.
 struct Lab {
@@ -52,7 +52,7 @@ impl Lab {
     fn counted(&self) -> (Tally, Totals) {
         let counters: Vec<Counters> =
             self.rig.workers.iter().map(|worker| worker.counters()).collect();
-        let totals = Totals::of(&counters);
+        let totals = crate::counters::totals(&counters);
         assert!(totals.balance(), "{totals:?}");
         let first = counters.first().map(|first| first.tally).unwrap_or_default();
         (first, totals)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pmdns_config::narrow::to_u8;
-use pmdns_nics::counters::add;
+use pmdns_counters::add;
 use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST, release};
 use pmdns_stages::Packet;
 use pmdns_stages::exceptions::{ExceptionClass, KnownRouters, finish_checksum};

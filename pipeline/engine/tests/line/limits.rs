@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
+use pmdns_counters::Totals;
 use pmdns_engine::testing::{Rig, config};
-use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{QueryFrame, query};
 use pmdns_stages::{Reason, Step};
@@ -57,7 +57,7 @@ fn dropped(rig: &Rig, reason: Reason) -> u64 {
 
 fn totals(rig: &Rig) -> Totals {
     let counters: Vec<_> = rig.workers.iter().map(|worker| worker.counters()).collect();
-    Totals::of(&counters)
+    pmdns_engine::counters::totals(&counters)
 }
 
 #[test]

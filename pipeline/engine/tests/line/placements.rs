@@ -2,9 +2,9 @@
 //! differ in speed but never in answers.
 
 use pmdns_config::Config;
+use pmdns_counters::Totals;
 use pmdns_engine::counters::Link;
 use pmdns_engine::testing::{Rig, config};
-use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
 use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, QueryFrame, name_of, query};
 use pmdns_stages::{StageName, Step};
@@ -155,7 +155,7 @@ fn walk(placement: &str) -> (Vec<Vec<u8>>, Totals) {
             assert!(!misplaced, "invariant 7: steps only go down");
         }
     }
-    let totals = Totals::of(&counters);
+    let totals = pmdns_engine::counters::totals(&counters);
     drop(rig.workers);
     drop(rig.slow_path);
     assert_eq!(rig.pool.in_use(), 0, "invariant 4: every frame came back");
@@ -256,7 +256,7 @@ fn audit_09_a_flood_of_misses_does_not_fill_the_ring_for_others() {
             assert_eq!(frame.bytes()[45] & 15, 2, "SERVFAIL");
         }
         let counters: Vec<_> = rig.workers.iter().map(|worker| worker.counters()).collect();
-        assert!(Totals::of(&counters).balance(), "{placement}");
+        assert!(pmdns_engine::counters::totals(&counters).balance(), "{placement}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of ports while the line works: links that come up, devices that are taken out of the machine.
 
+use pmdns_counters::Totals;
 use pmdns_engine::testing::{Rig, config};
-use pmdns_engine::totals::Totals;
 use pmdns_nics::Burst;
 use pmdns_stages::testing::query;
 
@@ -12,7 +12,7 @@ const SHARDS: &str = "[[placement]]\ncores = [1, 2]\n";
 
 fn totals(rig: &Rig) -> Totals {
     let counters: Vec<_> = rig.workers.iter().map(|worker| worker.counters()).collect();
-    Totals::of(&counters)
+    pmdns_engine::counters::totals(&counters)
 }
 
 #[test]

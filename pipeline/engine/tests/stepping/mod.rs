@@ -18,11 +18,11 @@ mod slow_path;
 use std::time::Duration;
 
 use pmdns_config::Config;
+use pmdns_counters::Totals;
 use pmdns_engine::clock::{Clock, FIRST_SECOND, SteppedTime};
 use pmdns_engine::data_core::{Shift, end_turn};
 use pmdns_engine::slowpath::CountersSnapshot;
 use pmdns_engine::testing::Rig;
-use pmdns_engine::totals::Totals;
 use pmdns_engine::worker::{Turn, Worker};
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Frame, MAX_BURST};
@@ -244,7 +244,7 @@ impl Stepping {
     /// The sums over all workers.
     pub(crate) fn totals(&self) -> Totals {
         let counters: Vec<_> = self.rig.workers.iter().map(|worker| worker.counters()).collect();
-        Totals::of(&counters)
+        pmdns_engine::counters::totals(&counters)
     }
 
     /// What each thread of the slow path has counted.

@@ -1,17 +1,13 @@
 //! Where the API is asked: opened before privileges are dropped, served after.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use pmdns_config::files::open_regular;
 use pmdns_config::{Api, Config};
 use pmdns_control::api::{Guard, Rate};
+use pmdns_encrypted::roots;
 use pmdns_streams::tls::Certificate;
-use rustls::RootCertStore;
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
@@ -22,8 +18,6 @@ use crate::service::listen;
 
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 128;
-/// The longest file of authorities.
-const MAX_FILE: u64 = 1 << 20;
 /// Connections over TLS speak this, and no other protocol.
 const ALPN: &[u8] = b"http/1.1";
 
@@ -105,18 +99,8 @@ fn tls(api: &Api) -> Result<Option<(Certificate, Arc<rustls::ServerConfig>)>, Ap
 
 /// Accepts clients whose certificates an authority of this file has signed.
 fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let told = |error: &dyn std::fmt::Display| error.to_string();
-    let mut pem = Vec::new();
-    let read = open_regular(file).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut pem));
-    if read.map_err(|error| told(&error))? as u64 > MAX_FILE {
-        return Err(format!("it is longer than {MAX_FILE} bytes"));
-    }
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| told(&error))?;
-        roots.add(certificate).map_err(|error| told(&error))?;
-    }
+    let roots = roots::of_file(file)?;
     let provider = Arc::new(default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    verifier.map(|one| one as Arc<dyn ClientCertVerifier>).map_err(|error| told(&error))
+    verifier.map(|one| one as Arc<dyn ClientCertVerifier>).map_err(|error| error.to_string())
 }

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::families::families;
 use super::family::{Family, MetricKind, Value};
-use crate::control::report::Report;
+use pmdns_control::report::Report;
 
 /// The content type of the text, for HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -1,13 +1,16 @@
 //! The families of exported metrics, made from a report.
 
+use pmdns_control::health::{NodeState, NodeVerdict};
+use pmdns_control::report::{
+    Named, NextHopReport, PortReport, Report, RingReport, StageReport, Times, WorkerReport, count,
+};
+use pmdns_counters::{Counted, occupancy};
 use pmdns_nics::PortStats;
-use pmdns_nics::counters::Counted;
 use pmdns_stages::Reason;
 use pmdns_stages::next_hop::HopCounts;
 use prometheus_client::registry::Unit;
 
 use pmdns_engine::exceptions::TapSnapshot;
-use pmdns_engine::occupancy;
 use pmdns_engine::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
 use pmdns_streams::counters::StreamSnapshot;
 
@@ -16,10 +19,6 @@ use super::traffic;
 
 use crate::admission::ConnectionSnapshot;
 use crate::clients::ClientSnapshot;
-use crate::control::distribution::{RingReport, Times};
-use crate::control::next_hops::NextHopReport;
-use crate::control::report::{Report, StageReport, WorkerReport};
-use crate::health::{NodeState, NodeVerdict};
 use crate::hitters::HitterSnapshot;
 use crate::lists::ListSnapshot;
 use crate::query_log::LogSnapshot;
@@ -38,47 +37,52 @@ pub fn families(report: &Report) -> Vec<Family> {
     all.extend(traffic::answers(report));
     all.extend(traffic::process(report));
     all.extend(ports(report));
-    let taps = report.taps.iter().map(|one| (one.port.clone(), one.counters.named()));
-    all.extend(tables("tap", &["port"], TapSnapshot::default().named(), taps));
+    all.extend(tables(
+        "tap",
+        &["port"],
+        &TapSnapshot::default().named(),
+        rows(&report.taps, |it| (&it.port, &it.counters)),
+    ));
     all.extend(kernel_exceptions(report));
     all.extend(cores(report));
     all.extend(stages(report));
     all.extend(rings(report));
-    let shards = report.cache.iter().enumerate();
-    let shards = shards.map(|(index, shard)| (index.to_string(), shard.named()));
-    all.extend(tables("cache_shard", &["shard"], CacheSnapshot::default().named(), shards));
-    let threads = report.slow_path.iter().enumerate();
-    let threads = threads.map(|(index, thread)| (index.to_string(), thread.named()));
-    all.extend(tables("slow_path", &["thread"], CountersSnapshot::default().named(), threads));
-    let upstreams = report.upstreams.iter();
-    let upstreams = upstreams.map(|one| (one.address.clone(), one.counters.named()));
-    all.extend(tables("upstream", &["address"], UpstreamSnapshot::default().named(), upstreams));
+    all.extend(tables(
+        "cache_shard",
+        &["shard"],
+        &CacheSnapshot::default().named(),
+        numbered(&report.cache),
+    ));
+    all.extend(tables(
+        "slow_path",
+        &["thread"],
+        &CountersSnapshot::default().named(),
+        numbered(&report.slow_path),
+    ));
+    let upstreams = rows(&report.upstreams, |it| (&it.address, &it.counters));
+    all.extend(tables("upstream", &["address"], &UpstreamSnapshot::default().named(), upstreams));
     all.extend(next_hops(report));
-    let zones = report.policy_zones.iter();
-    let zones = zones.map(|one| (one.zone.clone(), one.counters.named()));
-    all.extend(tables("policy_zone", &["zone"], ZoneSnapshot::default().named(), zones));
-    all.extend(clients(report));
-    let lists = report.fetched_lists.iter().map(|one| (one.list.clone(), one.counters.named()));
-    all.extend(tables("list", &["list"], ListSnapshot::default().named(), lists));
-    let parts = report.query_log.iter();
-    let parts = parts.map(|one| (one.part.clone(), one.counters.named()));
-    all.extend(tables("query_log", &["part"], LogSnapshot::default().named(), parts));
-    let sinks = report.sinks.iter().map(|one| (one.sink.clone(), one.counters.named()));
-    all.extend(tables("sink", &["sink"], SinkSnapshot::default().named(), sinks));
-    let parts = report.hitters.iter();
-    let parts = parts.map(|one| (one.part.clone(), one.counters.named()));
-    all.extend(tables("hitters", &["part"], HitterSnapshot::default().named(), parts));
-    let services = report.connections.iter();
-    let services = services.map(|one| (one.service.clone(), one.counters.named()));
+    let zones = rows(&report.policy_zones, |it| (&it.zone, &it.counters));
+    all.extend(tables("policy_zone", &["zone"], &ZoneSnapshot::default().named(), zones));
+    let clients = report.clients.iter().map(|counters| (Vec::new(), counters)).collect();
+    all.extend(tables("clients", &[], &ClientSnapshot::default().named(), clients));
+    let lists = rows(&report.fetched_lists, |it| (&it.list, &it.counters));
+    all.extend(tables("list", &["list"], &ListSnapshot::default().named(), lists));
+    let parts = rows(&report.query_log, |it| (&it.part, &it.counters));
+    all.extend(tables("query_log", &["part"], &LogSnapshot::default().named(), parts));
+    let sinks = rows(&report.sinks, |it| (&it.sink, &it.counters));
+    all.extend(tables("sink", &["sink"], &SinkSnapshot::default().named(), sinks));
+    let parts = rows(&report.hitters, |it| (&it.part, &it.counters));
+    all.extend(tables("hitters", &["part"], &HitterSnapshot::default().named(), parts));
+    let services = rows(&report.connections, |it| (&it.service, &it.counters));
     all.extend(tables(
         "connections",
         &["service"],
-        ConnectionSnapshot::default().named(),
+        &ConnectionSnapshot::default().named(),
         services,
     ));
-    let transports = report.streams.iter();
-    let transports = transports.map(|one| (one.transport.clone(), one.counters.named()));
-    all.extend(tables("stream", &["transport"], StreamSnapshot::default().named(), transports));
+    let transports = rows(&report.streams, |it| (&it.transport, &it.counters));
+    all.extend(tables("stream", &["transport"], &StreamSnapshot::default().named(), transports));
     all
 }
 
@@ -140,21 +144,36 @@ fn instance(report: &Report) -> Vec<Family> {
     ]
 }
 
+/// The rows of a table: values of its labels, and counters.
+type Rows<'r> = Vec<(Vec<String>, &'r Named)>;
+
+/// The rows of parts, each with its name and its counters.
+fn rows<T>(parts: &[T], of: impl Fn(&T) -> (&String, &Named)) -> Rows<'_> {
+    parts.iter().map(of).map(|(name, counters)| (vec![name.clone()], counters)).collect()
+}
+
+/// The rows of parts that have numbers.
+fn numbered(parts: &[Named]) -> Rows<'_> {
+    parts
+        .iter()
+        .enumerate()
+        .map(|(number, counters)| (vec![number.to_string()], counters))
+        .collect()
+}
+
 /// The families of a table of counters, which has its names and meanings. Each counter is a family, each row a sample.
-fn tables<const N: usize>(
+fn tables(
     prefix: &str,
     labels: &'static [&'static str],
-    names: [Counted; N],
-    rows: impl Iterator<Item = (String, [Counted; N])>,
+    table: &[Counted],
+    rows: Rows<'_>,
 ) -> Vec<Family> {
-    let rows: Vec<(String, [Counted; N])> = rows.collect();
-    let family = |(index, counted): (usize, Counted)| {
-        let Counted { name, is_gauge, meaning: help, .. } = counted;
-        let kind = if is_gauge { MetricKind::Gauge } else { MetricKind::Counter };
+    let family = |Counted { name, is_gauge, meaning: help, .. }: &Counted| {
+        let kind = if *is_gauge { MetricKind::Gauge } else { MetricKind::Counter };
         let new =
             |name: &str, help: &str| Family::new(kind, &format!("{prefix}_{name}"), help, labels);
-        let samples = rows.iter().map(|(label, values)| ([label.clone()], values[index].value));
-        match name {
+        let samples = rows.iter().map(|(labels, counters)| (labels.clone(), count(counters, name)));
+        match *name {
             "srtt_us" => {
                 new("srtt", "Smoothed round-trip time, as the thread that measured last sees it.")
                     .in_unit(Unit::Seconds)
@@ -167,20 +186,11 @@ fn tables<const N: usize>(
             _ => new(name, help).of(samples),
         }
     };
-    names.into_iter().enumerate().map(family).collect()
-}
-
-fn clients(report: &Report) -> Vec<Family> {
-    let family = |(index, one): (usize, Counted)| {
-        let kind = if one.is_gauge { MetricKind::Gauge } else { MetricKind::Counter };
-        let samples = report.clients.iter().map(|clients| ([], clients.values()[index]));
-        Family::new(kind, &format!("clients_{}", one.name), one.meaning, &[]).of(samples)
-    };
-    ClientSnapshot::default().named().into_iter().enumerate().map(family).collect()
+    table.iter().map(family).collect()
 }
 
 fn ports(report: &Report) -> Vec<Family> {
-    let each = |value: &dyn Fn(&crate::control::report::PortReport) -> u64| {
+    let each = |value: &dyn Fn(&PortReport) -> u64| {
         let samples = report.ports.iter();
         let samples = samples.map(|port| ([port.name.clone()], value(port)));
         samples.collect::<Vec<_>>()
@@ -207,8 +217,7 @@ fn ports(report: &Report) -> Vec<Family> {
     let names = PortStats::default().named().map(|one| (one.name, one.meaning));
     let links = ("link_changes", "How often the port's link went up or down.");
     for (name, help) in names.into_iter().chain([links]) {
-        let value =
-            |port: &crate::control::report::PortReport| port.stats.get(name).copied().unwrap_or(0);
+        let value = |port: &PortReport| count(&port.stats, name);
         let family = match name.strip_suffix("_bytes") {
             Some(direction) => {
                 Family::counter(&format!("port_{direction}"), help, &["port"]).in_unit(Unit::Bytes)

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::families::families;
 use super::family::{Family, MetricKind, Value};
-use crate::control::report::Report;
+use pmdns_control::report::Report;
 
 /// The content type of the text, for HTTP.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -89,7 +89,7 @@ fn written(label: &str, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::fixture;
+    use pmdns_control::testing as fixture;
 
     #[test]
     fn d15_text_is_plain_unless_openmetrics_is_asked_for() {

@@ -20,9 +20,9 @@ use super::plain::wants_openmetrics;
 use super::{encode, plain};
 use crate::admission::{Bounds, ConnectionSnapshot};
 use crate::control::http::{Listening, Respond, Terms, serve};
-use crate::control::report::Report;
 use crate::health::NodeVerdict;
 use crate::service::{Service, listen};
+use pmdns_control::report::Report;
 
 /// Connections at a time, in all and of one address.
 const BOUNDS: Bounds = Bounds { places: 64, per_peer: 16, grace: Duration::from_secs(1) };
@@ -192,7 +192,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
 
     use super::*;
-    use crate::control::fixture;
+    use pmdns_control::testing as fixture;
 
     /// The response to a request for this path.
     fn fetch(address: SocketAddr, path: &str, accept: &str) -> String {

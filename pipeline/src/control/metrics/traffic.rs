@@ -3,7 +3,7 @@
 use prometheus_client::registry::Unit;
 
 use super::family::{Family, MetricKind};
-use crate::control::report::{Named, Report};
+use pmdns_control::report::{Named, Report};
 
 /// Answers by rcode, type, transport and view, and what belongs to lists and certificates.
 pub(super) fn answers(report: &Report) -> Vec<Family> {

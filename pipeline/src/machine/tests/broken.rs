@@ -328,12 +328,12 @@ fn each_condition_is_found_where_it_is_broken_and_nothing_else_is() {
         config.eal.args = vec!["--no-huge".to_owned()];
         config.control.socket = machine.root.join("pmdns.sock");
         device(&mut config, "net_null0");
-        assert_eq!(machine.findings(&config), [], "a good machine");
+        assert_eq!(unmet(&machine, &config), [], "a good machine");
         make_broken(&mut config, &machine);
-        let found = machine.findings(&config);
+        let found = unmet(&machine, &config);
         let told: Vec<_> = found
             .iter()
-            .map(|one| (one.condition, format!("{} {}", one.key, one.problem)))
+            .map(|one| (one.condition, format!("{} {}", one.lack.key, one.lack.problem)))
             .collect();
         assert_eq!(told.len(), 1, "{condition}: {told:?}");
         assert!(told[0].0 == condition && told[0].1.starts_with(start), "{start:?} in {told:?}");

@@ -1,0 +1,140 @@
+//! Which configuration, and which running instance; calls to it whose reply is printed.
+
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use pmdns_config::{Control, Role, Token, TokenSecret};
+use pmdns_control::client::{ApiClient, ClientError, printable};
+use pmdns_control::{Call, MAX_PAGE, Page};
+use serde::de::DeserializeOwned;
+
+use crate::failure::Failure;
+
+/// The config file that is read without `--config`.
+const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
+
+/// The config file to read: the one that is named, or the default one if it is there.
+pub(super) fn config_file(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(|| Some(PathBuf::from(DEFAULT_CONFIG)).filter(|default| default.exists()))
+}
+
+/// Which configuration.
+#[derive(Args)]
+pub(super) struct ConfigFile {
+    /// The config file.
+    #[arg(short, long, default_value = DEFAULT_CONFIG)]
+    pub(super) config: PathBuf,
+}
+
+/// Which running instance.
+#[derive(Args)]
+pub(super) struct Instance {
+    /// The control socket of the instance: `control.socket` of its config.
+    #[arg(long, default_value_os_t = Control::default().socket)]
+    pub(super) socket: PathBuf,
+    /// The API of an instance on another machine, instead of a socket: `https://node2.example:8053`.
+    #[arg(long, value_name = "URL", requires = "token_file", conflicts_with = "socket")]
+    pub(super) api: Option<String>,
+    /// The file with the token that is shown to `--api`.
+    #[arg(long, value_name = "FILE", requires = "api")]
+    pub(super) token_file: Option<PathBuf>,
+    /// The file with the certificates of authorities for `--api`; without it those of the system.
+    #[arg(long, value_name = "FILE", requires = "api")]
+    pub(super) ca_file: Option<PathBuf>,
+}
+
+impl Instance {
+    /// Asks this instance. It is an error if the URL is none, or one of the files cannot be read.
+    pub(super) fn client(&self) -> Result<ApiClient, ClientError> {
+        let (Some(url), Some(file)) = (&self.api, &self.token_file) else {
+            return Ok(ApiClient::at_socket(&self.socket));
+        };
+        let token = Token {
+            name: String::new(),
+            role: Role::Figures,
+            secret_file: Some(file.clone()),
+            sha256: None,
+        };
+        match token.secret() {
+            Ok(TokenSecret::Text(token)) => ApiClient::at_url(url, token, self.ca_file.as_deref()),
+            Ok(TokenSecret::Digest(_)) => {
+                Err(ClientError::Server("--token-file: it has no token".to_owned()))
+            }
+            Err(problem) => Err(ClientError::Server(format!("--token-file: {problem}"))),
+        }
+    }
+
+    /// Has the instance do something, and prints the sentence that says what was done.
+    pub(super) fn has_done(&self, call: &Call) -> Result<(), Failure> {
+        let done = self.client()?.done(call)?;
+        Ok(writeln!(io::stdout(), "{done}")?)
+    }
+
+    /// Prints the reply to a call, which is of the type `R`: for people, or the JSON that came.
+    pub(super) fn show<R: DeserializeOwned + Display>(
+        &self,
+        call: &Call,
+        json: bool,
+    ) -> Result<(), Failure> {
+        print_reply::<R>(&self.client()?.ask(call)?, json)
+    }
+}
+
+/// An instance that is changed, and for how long.
+#[derive(Args)]
+pub(super) struct Changing {
+    /// The instance that is asked.
+    #[command(flatten)]
+    pub(super) instance: Instance,
+    /// End the change with the process; without it the change is kept over a restart.
+    #[arg(long)]
+    until_restart: bool,
+}
+
+impl Changing {
+    /// Has the instance make a change, and prints the sentence that says what was done.
+    pub(super) fn has_done(&self, call: &Call) -> Result<(), Failure> {
+        let done = self.instance.client()?.until_restart(self.until_restart).done(call)?;
+        Ok(writeln!(io::stdout(), "{done}")?)
+    }
+}
+
+/// Prints a reply of the type `R`.
+pub(super) fn print_reply<R: DeserializeOwned + Display>(
+    reply: &str,
+    json: bool,
+) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match json {
+        true => Ok(writeln!(out, "{reply}")?),
+        false => {
+            let reply: R = serde_json::from_str(reply)?;
+            Ok(write!(out, "{}", printable(&reply.to_string()))?)
+        }
+    }
+}
+
+/// A listing: which instance is asked, and how it is printed.
+#[derive(Args)]
+pub(super) struct Listing {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Listing {
+    /// Prints the reply to a call, which is of the type `R`.
+    pub(super) fn show<R: DeserializeOwned + Display>(&self, call: &Call) -> Result<(), Failure> {
+        self.instance.show::<R>(call, self.json)
+    }
+}
+
+/// The first page of a list, after this name or prefix.
+pub(super) fn first_page(after: Option<String>) -> Page {
+    Page { after, limit: MAX_PAGE }
+}

@@ -1,0 +1,154 @@
+//! Commands on a running instance as a whole.
+
+use std::io::{self, Write as _};
+
+use clap::Args;
+use pmdns_config::Config as LoadedConfig;
+use pmdns_control::Call;
+use pmdns_control::answers::{ConfigDifference, Configuration};
+use pmdns_control::client::{ANSWER_PATIENCE, ClientError, printable};
+use pmdns_control::health::{NodeHealth, NodeState};
+
+use super::instance::{ConfigFile, Instance};
+use crate::failure::Failure;
+use crate::program::Program;
+use crate::{drain, print};
+
+#[derive(Args)]
+pub(super) struct Health {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Check again and again. While the instance is fit, there is the `anycast.interface`, which routing daemons announce.
+    #[arg(long, conflicts_with_all = ["json", "socket", "api"])]
+    watch: bool,
+    /// The config file, for `--watch`, which finds the instance's socket there.
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+#[derive(Args)]
+pub(super) struct Drain {
+    /// Wait until no more queries come, at most this many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(drain::SECONDS))]
+    wait: Option<u64>,
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+}
+
+#[derive(Args)]
+pub(super) struct Resume {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+}
+
+#[derive(Args)]
+pub(super) struct Reload {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+}
+
+#[derive(Args)]
+pub(super) struct Stats {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Config {
+    /// Print the configuration in use, without secrets.
+    #[arg(long, required_unless_present = "diff", conflicts_with = "diff")]
+    running: bool,
+    /// Print where the file differs from the configuration in use.
+    #[arg(long)]
+    diff: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+}
+
+impl Health {
+    /// Prints the result of a check. The exit code tells it as well.
+    pub(super) fn run(self, program: &impl Program) -> Result<(), Failure> {
+        if self.watch {
+            return Ok(program.watch(&LoadedConfig::load(&self.file.config)?)?);
+        }
+        let client = self.instance.client()?;
+        let health: NodeHealth = client.get_within(&Call::Health, ANSWER_PATIENCE)?;
+        let mut out = io::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string(&health)?)?;
+        } else {
+            write!(out, "{}", printable(&health.to_string()))?;
+        }
+        match health.state {
+            NodeState::Drained => Err(Failure::Drained),
+            NodeState::Serving if health.healthy => Ok(()),
+            NodeState::Serving => Err(Failure::Unhealthy),
+        }
+    }
+}
+
+impl Drain {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let client = self.instance.client()?;
+        writeln!(io::stdout(), "{}", client.done(&Call::Drain)?)?;
+        match self.wait.map(|seconds| drain::wait(&client, seconds)).transpose()? {
+            Some(Err(queries)) => Err(Failure::Traffic(queries)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Resume {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.instance.has_done(&Call::Resume)
+    }
+}
+
+impl Reload {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        match self.instance.client()?.done(&Call::Reload) {
+            Ok(done) => Ok(writeln!(io::stdout(), "reloaded: {done}")?),
+            Err(ClientError::Refused(why)) => Err(Failure::Reload(why)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Stats {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let client = self.instance.client()?;
+        let report = client.get_within(&Call::Stats, ANSWER_PATIENCE)?;
+        print::print_report(&report, self.json)
+    }
+}
+
+impl Config {
+    /// Prints the configuration in use, or where the file differs from it.
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let Self { diff, json, instance, .. } = self;
+        if !diff {
+            return instance.show::<Configuration>(&Call::Config, json);
+        }
+        let shown: ConfigDifference = instance.client()?.get(&Call::ConfigDiff)?;
+        match json {
+            true => writeln!(io::stdout(), "{}", serde_json::to_string(&shown)?)?,
+            false => write!(io::stdout(), "{}", printable(&shown.to_string()))?,
+        }
+        shown.error.map_or(Ok(()), |error| Err(ClientError::Refused(error).into()))
+    }
+}
