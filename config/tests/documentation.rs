@@ -311,6 +311,7 @@ fn sources_that_use_settings() -> Vec<String> {
         "pipeline/streams/src",
         "pipeline/control/src",
         "pipeline/encrypted/src",
+        "pipeline/insight/src",
         "pipeline/engine/src",
         "pipeline/src",
     ];

@@ -10,8 +10,6 @@ use pmdns::control::api::ApiError;
 use pmdns::control::metrics::server::MetricsError;
 use pmdns::health::watch::WatchError;
 use pmdns::log::LogError;
-#[cfg(feature = "dpdk")]
-use pmdns::query_log::QueryLogError;
 use pmdns::query_log::find::FindError;
 use pmdns::replay::ReplayError;
 #[cfg(feature = "dpdk")]
@@ -24,6 +22,8 @@ use pmdns_cli::ProgramError;
 use pmdns_config::{ConfigError, told};
 use pmdns_engine::engine::EngineError;
 use pmdns_engine::snapshot::SnapshotError;
+#[cfg(feature = "dpdk")]
+use pmdns_insight::query_log::QueryLogError;
 use pmdns_stages::policy::RulesetError;
 
 /// An error of what the program does itself.

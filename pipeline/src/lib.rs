@@ -30,10 +30,11 @@ pub mod replay;
 pub mod run;
 pub mod runtime;
 mod service;
-pub mod sinks;
 pub mod snapshot;
 #[cfg(feature = "dpdk")]
 pub mod streams;
 pub mod supervisor;
 pub mod transfer;
 pub mod zone_limits;
+
+use pmdns_insight::sinks;

@@ -8,7 +8,7 @@ use pmdns_config::limits::{MAX_LIMIT_SECONDS, MAX_ZONE_LIMITS, MAX_ZONE_RATE};
 use pmdns_config::{LimitAnswer, wire_name};
 use pmdns_control::hitters::{LimitRow, LimitTable};
 use pmdns_control::{Call, LimitOrder, Refusal};
-use pmdns_engine::zone_limits::LimitsLender;
+use pmdns_engine::lending::LimitsLender;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::zone_limits::{ZoneLimit, ZoneLimits};
 

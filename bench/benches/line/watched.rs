@@ -6,11 +6,11 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use pmdns::hitters::HeavyHitters;
-use pmdns::query_log::OpenLog;
 use pmdns_bench::RigFeed;
 use pmdns_bench::traffic::{Spread, query_frames};
 use pmdns_engine::testing::config;
+use pmdns_insight::hitters::HeavyHitters;
+use pmdns_insight::query_log::OpenLog;
 
 const BATCH: usize = 32;
 const NAMES: usize = 10_000;

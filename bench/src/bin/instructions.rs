@@ -6,8 +6,6 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use pmdns::hitters;
-use pmdns::query_log::Rings;
 use pmdns_bench::floods::floods;
 use pmdns_bench::misses::Storm;
 use pmdns_bench::rules::Rules;
@@ -16,6 +14,7 @@ use pmdns_bench::{Feed, Kit, RigFeed};
 use pmdns_engine::ring::ring;
 use pmdns_engine::slowpath::SlowPath;
 use pmdns_engine::testing::config;
+use pmdns_insight::{hitters, query_log};
 use pmdns_stages::cache::Entry;
 use pmdns_stages::testing::{name_of, query};
 use pmdns_stages::wire::dns::HEADER_LEN;
@@ -221,7 +220,7 @@ fn turn_logged(sink: &str) {
     let settings = format!("[query_log]\n{sink} = \"/none\"\n");
     let mut feed = RigFeed::new(&settings, NAMES, queries(), BATCH);
     let config = config(&settings);
-    let rings = Rings::lend(&config, &feed.rig.observers).expect("nobody else observes");
+    let rings = query_log::lend(&config, &feed.rig.observers).expect("nobody else observes");
     std::thread::sleep(HOUSEKEEPING);
     feed.turn();
     turns(&mut feed);
@@ -242,7 +241,7 @@ fn turn_clients() {
 fn turn_hitters() {
     let settings = "[hitters]\nenabled = true\n";
     let mut feed = RigFeed::new(settings, NAMES, queries(), BATCH);
-    let rings = hitters::Rings::lend(&config(settings), &feed.rig.observers);
+    let rings = hitters::lend(&config(settings), &feed.rig.observers);
     let _rings = rings.expect("nobody else observes");
     std::thread::sleep(HOUSEKEEPING);
     feed.turn();

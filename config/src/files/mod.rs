@@ -24,7 +24,7 @@ pub use kept::keep_zone;
 pub use list::{ListSummary, list_from, read_list};
 pub use list_line::{LeftOut, ListedName, Scope};
 pub use open::{create_new, hold_regular, open_regular, open_to_append, open_to_replace};
-pub use whole::{WholeFile, folder_of};
+pub use whole::{WholeFile, folder_of, is_in_place, is_passing};
 pub use zone::{read_zone, received_record, zone_from};
 
 use crate::limits::MAX_LIST_BYTES;

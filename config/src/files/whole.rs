@@ -4,7 +4,7 @@
 //! is planted in a shared folder is followed, opened or waited for.
 
 use std::ffi::OsString;
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions, symlink_metadata};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
@@ -149,6 +149,21 @@ fn remove_abandoned(folder: &Path, stem: &[u8]) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
+}
+
+/// Whether `path` still leads to this file. What is appended to a file that was removed is lost.
+pub fn is_in_place(file: &File, path: &Path) -> bool {
+    let identity = |facts: Metadata| (facts.dev(), facts.ino());
+    let (ours, there) = (file.metadata().ok(), symlink_metadata(path).ok());
+    there.is_some() && ours.map(identity) == there.map(identity)
+}
+
+/// Whether the surroundings refuse a file that is right: a full disk, a quota, a bound on sizes, a file system that broke or
+/// became read-only. That may end, so it ends nothing here.
+pub fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), FileTooLarge | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
+        || error.raw_os_error() == Some(libc::EIO)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ const PAGE: &str = "docs/code-map.md";
 const WRITE: &str = "PMDNS_WRITE_CODE_MAP";
 
 /// The crates, in the order of their imports, and the folder of each one's modules.
-const CRATES: [&str; 17] = [
+const CRATES: [&str; 18] = [
     "config",
     "nics/counters",
     "nics",
@@ -26,6 +26,7 @@ const CRATES: [&str; 17] = [
     "pipeline/import",
     "pipeline/cli",
     "pipeline/encrypted",
+    "pipeline/insight",
     "pipeline",
     "bench",
 ];

@@ -38,7 +38,7 @@ const ALLOWED: [(&str, usize, &str); 19] = [
     ("pipeline/src/machine/devices.rs", 1, "facts of the kernel"),
     ("nics/src/machine.rs", 3, "facts of the kernel"),
     ("pipeline/src/privileges/status.rs", 1, "facts of the kernel"),
-    ("pipeline/src/query_log/sqlite/file.rs", 1, "SQLite opens what was opened before"),
+    ("pipeline/insight/src/query_log/sqlite/file.rs", 1, "SQLite opens what was opened before"),
     ("pipeline/engine/src/slowpath/descriptor_limit.rs", 1, "facts of the kernel"),
 ];
 

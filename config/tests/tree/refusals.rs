@@ -3,7 +3,7 @@
 use crate::files::files;
 
 /// The sources of the texts of replies.
-const REPLIES: [&str; 13] = [
+const REPLIES: [&str; 14] = [
     "pipeline/changes/src/",
     "pipeline/control/src/",
     "pipeline/src/capture/",
@@ -11,7 +11,8 @@ const REPLIES: [&str; 13] = [
     "pipeline/src/control/cache_",
     "pipeline/src/control/calls.rs",
     "pipeline/src/control/reload",
-    "pipeline/src/hitters/",
+    "pipeline/insight/src/",
+    "pipeline/src/hitters.rs",
     "pipeline/src/lists/",
     "pipeline/src/lookup/",
     "pipeline/src/query_log/",

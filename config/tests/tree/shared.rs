@@ -64,7 +64,7 @@ const FILES: [(&str, Of); 33] = [
     ),
     ("pipeline/engine/src/probe.rs", Ours("health checks; no client can send to their port")),
     (
-        "pipeline/src/hitters/mod.rs",
+        "pipeline/insight/src/records/rings.rs",
         Ours(
             "samples of who asks for what: a flood is what they are to show; what is lost is counted",
         ),
@@ -82,11 +82,14 @@ const FILES: [(&str, Of); 33] = [
     ("pipeline/src/control/metrics/server.rs", Ours("requests of connections that have places")),
     ("pipeline/src/lists/mod.rs", Ours("requests of operators")),
     (
-        "pipeline/src/query_log/mod.rs",
+        "pipeline/insight/src/query_log/mod.rs",
         Ours("records of what was answered, which answers nobody; what is lost is counted"),
     ),
     ("pipeline/src/clients/mod.rs", Ours("requests of operators")),
-    ("pipeline/src/capture/recorder.rs", Ours("copies for an operator; what is lost is counted")),
+    (
+        "pipeline/insight/src/capture/recorder.rs",
+        Ours("copies for an operator; what is lost is counted"),
+    ),
     ("pipeline/src/transfer/mod.rs", Clients("Gate")),
     ("pipeline/src/transfer/share.rs", Ours("primaries of the configuration")),
     ("pipeline/resolver/src/upstreams/network.rs", Clients("Quota")),
@@ -164,7 +167,11 @@ const TABLES: [(&str, &str, Of); 23] = [
     ),
     ("pipeline/validator/src/job.rs", "MAX_HELD", One("of one validation")),
     ("pipeline/changes/src/askers.rs", "MAX_WAITING", Ours("requests of operators")),
-    ("pipeline/src/hitters/floods.rs", "MAX_FLOODS", Ours("a larger flood displaces the smallest")),
+    (
+        "pipeline/insight/src/hitters/floods.rs",
+        "MAX_FLOODS",
+        Ours("a larger flood displaces the smallest"),
+    ),
     (
         "pipeline/src/zone_limits.rs",
         "MAX_ZONE_LIMITS",
@@ -173,13 +180,17 @@ const TABLES: [(&str, &str, Of); 23] = [
     ("pipeline/cli/src/top/traffic.rs", "KEPT", One("what one screen shows; the oldest goes")),
     ("pipeline/changes/src/reload/mod.rs", "MAX_ASKERS", Ours("requests of operators")),
     (
-        "pipeline/src/query_log/collector.rs",
+        "pipeline/insight/src/records/rings.rs",
         "BATCH",
         Ours("records of a batch; others are in the next"),
     ),
-    ("pipeline/src/query_log/json.rs", "CHUNK", Ours("bytes of a write; others are in the next")),
     (
-        "pipeline/src/query_log/dnstap/mod.rs",
+        "pipeline/insight/src/query_log/json.rs",
+        "CHUNK",
+        Ours("bytes of a write; others are in the next"),
+    ),
+    (
+        "pipeline/insight/src/query_log/dnstap/mod.rs",
         "CHUNK",
         Ours("bytes of a write; others are in the next"),
     ),
@@ -232,6 +243,7 @@ fn is_ours(name: &str) -> bool {
         "import",
         "cli",
         "changes",
+        "insight",
     ];
     let is_part = |part: &&str| name.starts_with(&format!("pipeline/{part}/src/"));
     let is_test =

@@ -1,12 +1,11 @@
 //! Files that keep changes: one a line as JSON, each behind its checksum. A process that ends at any moment leaves
 //! at most its last line torn.
 
-use std::fs::{File, Metadata, hard_link, remove_file, symlink_metadata};
+use std::fs::{File, hard_link, remove_file};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use pmdns_config::files::{WholeFile, open_regular};
+use pmdns_config::files::{WholeFile, is_in_place, open_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{OperatorChange, Subject};
@@ -83,21 +82,6 @@ pub enum JournalError {
 pub(crate) fn text_of(line: &JournalLine) -> String {
     let json = serde_json::to_string(line).expect("a change holds only strings and numbers");
     format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
-}
-
-/// Whether `path` still leads to this file. What is appended to a file that was removed is lost.
-pub fn is_in_place(file: &File, path: &Path) -> bool {
-    let identity = |facts: Metadata| (facts.dev(), facts.ino());
-    let (ours, there) = (file.metadata().ok(), symlink_metadata(path).ok());
-    there.is_some() && ours.map(identity) == there.map(identity)
-}
-
-/// Whether the surroundings refuse a file that is right: a full disk, a quota, a bound on sizes, a file system that broke or
-/// became read-only. That may end, so it ends nothing here.
-pub fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    matches!(error.kind(), FileTooLarge | QuotaExceeded | ReadOnlyFilesystem | StorageFull)
-        || error.raw_os_error() == Some(libc::EIO)
 }
 
 /// The JSON of a line behind its checksum.

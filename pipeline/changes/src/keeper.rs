@@ -8,7 +8,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use pmdns_control::Refusal;
 
 use crate::Refused;
-use crate::journal::{JournalError, JournalFile, JournalKind, JournalLine, is_passing};
+use pmdns_config::files::is_passing;
+
+use crate::journal::{JournalError, JournalFile, JournalKind, JournalLine};
 use crate::kept::KeptChanges;
 use crate::names::{OldChange, read_old};
 

@@ -83,7 +83,7 @@ fn what_is_kept_is_there_for_the_next_process_and_the_file_does_not_grow_without
     }
     let zone = limit("a.example", 5);
     let last = vec![unset("a.example"), entry("b.example"), JournalLine::Set(zone.into())];
-    let receipt = journal.clone().keep(last.clone()).unwrap();
+    let receipt = journal.keep(last.clone()).unwrap();
     drop(journal);
     assert!(receipt.wait(), "what waits is written before the end");
     assert_eq!(read(&path).unwrap().iter().cloned().collect::<Vec<_>>(), changes(&last));

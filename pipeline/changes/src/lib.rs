@@ -23,7 +23,7 @@ mod upstream_override;
 
 pub use askers::{Askers, Waiting, lasting, not_kept};
 pub use change::{Author, OperatorChange, Subject, What, ZoneLimitKept};
-pub use journal::{JournalError, JournalFile, JournalKind, JournalLine, is_in_place, is_passing};
+pub use journal::{JournalError, JournalFile, JournalKind, JournalLine};
 pub use keeper::{CHANGES, ChangeJournal, Receipt, read};
 pub use kept::KeptChanges;
 pub use overlay::FollowConfig;

@@ -52,6 +52,8 @@ pub struct LookupReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
+    /// The packet itself: no client has such an address.
+    Packet,
     /// `[acl]`: the client is refused or dropped.
     AccessList,
     /// A name or a record of run time.
@@ -174,6 +176,7 @@ impl fmt::Display for LookupReport {
 impl fmt::Display for DecidedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Packet => "no packet of a client has such a source address",
             Self::AccessList => "the access list ([acl])",
             Self::RunTime => "a name or record of run time (`pmdns entries`, `pmdns local list`)",
             Self::LocalRecords => "local records",

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pmdns_config::limits::MAX_VIEWS;
 use pmdns_config::narrow::to_u8;
+use pmdns_nics::stream::StreamHeader;
 use pmdns_stages::policy::ListNumber;
 use pmdns_stages::wire::dns::{Rcode, header};
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Answer, Packet};
-
-use crate::asked::ClientTransport;
 
 /// Names of the rcodes that are counted apart, by number, and of three more classes.
 pub(crate) const RCODES: [&str; 9] = [
@@ -68,6 +67,41 @@ const KINDS: usize = RCODES.len() * QTYPES;
 const CLIENTS: usize = VIEWS * ClientTransport::ALL.len();
 const LISTS: usize = ListNumber::COUNT;
 const COUNT: usize = KINDS + CLIENTS + LISTS;
+
+/// How a client asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientTransport {
+    /// A datagram.
+    Udp,
+    /// RFC 7766.
+    Tcp,
+    /// RFC 7858.
+    Tls,
+    /// RFC 8484.
+    Https,
+    /// RFC 9250.
+    Quic,
+}
+
+impl ClientTransport {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
+
+    /// How the client of this frame did, by its place in [`Self::ALL`].
+    #[inline(always)]
+    pub fn index_of(layout: Layout, frame: &[u8]) -> usize {
+        if !layout.is_stream() {
+            return Self::Udp as usize;
+        }
+        StreamHeader::read(frame)
+            .map_or(Self::Tcp as usize, |header| 1 + header.transport() as usize)
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        ["udp", "tcp", "tls", "https", "quic"][self as usize]
+    }
+}
 
 /// Answers of one worker, or of several.
 #[derive(Clone, Debug, PartialEq, Eq)]

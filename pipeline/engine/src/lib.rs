@@ -15,7 +15,6 @@
 )]
 
 pub mod answers;
-pub mod asked;
 pub mod clock;
 pub mod counters;
 pub mod data_core;
@@ -28,6 +27,7 @@ pub mod latency;
 pub mod lending;
 pub mod line;
 pub mod line_budget;
+pub mod lookup_line;
 mod miss_rings;
 pub mod observe;
 pub mod ports;
@@ -37,7 +37,6 @@ pub mod ring;
 mod ring_shares;
 pub mod rule_names;
 pub mod rules;
-mod shard;
 pub mod slowpath;
 pub mod snapshot;
 pub mod station;
@@ -47,4 +46,3 @@ pub mod topology;
 mod transmitter;
 pub mod upstreams;
 pub mod worker;
-pub mod zone_limits;

@@ -24,6 +24,7 @@ use pmdns_stages::parse::Parse;
 use pmdns_stages::policy::{Policy, Ruleset};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::ratelimit::{Limiter, RateLimit};
+use pmdns_stages::wire::name::Seed;
 use pmdns_stages::zone_limits::ZoneLimits;
 
 use crate::rules::{ClientRules, LineRules};
@@ -91,6 +92,19 @@ impl Stages {
             encode: Encode::new(cache, rules, ports, config.answers.max_udp_size)
                 .with_fixed_answers(fixed, config.answers.nsid.as_deref())
                 .with_limit(errors),
+        }
+    }
+
+    /// The same with no limit, and without notes of hits.
+    pub(crate) fn without_limits(self, seed: Seed) -> Self {
+        let off = Limiter::off(seed);
+        Self {
+            neighbor: self.neighbor.with_limit(off.clone()),
+            ratelimit: RateLimit::off(off.clone()),
+            lookup: self.lookup.with_samples(false),
+            policy: self.policy.with_limit(off.clone()),
+            encode: self.encode.with_limit(off),
+            ..self
         }
     }
 }

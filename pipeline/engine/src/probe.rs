@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use pmdns_config::narrow::{to_u8, to_u16};
-use pmdns_nics::{Burst, Frame, FramePool, TxQueue};
+use pmdns_nics::{Burst, Frame, FramePool, TooLong, TxQueue};
 use pmdns_stages::datagram::{self, Endpoints};
 use pmdns_stages::ports::{PROBED_V4, PROBED_V6, Port};
 use pmdns_stages::wire::dns::{CLASS_IN, rtype};
@@ -82,17 +82,11 @@ impl Prober {
 
     /// Has this client ask each of them for the address of `name`. A core that has not taken the last ones gets no more.
     pub fn ask(&mut self, id: u16, client: IpAddr, name: &[u8]) {
-        let ours: IpAddr = match client {
-            IpAddr::V4(_) => PROBED_V4.into(),
-            IpAddr::V6(_) => PROBED_V6.into(),
-        };
-        let message = message(id, name);
+        let message = message(id, name, rtype::A);
         for (worker, entrance) in &mut self.entrances {
             let Some(mut frame) = self.pool.take() else { return };
             let from = SocketAddr::new(client, FIRST_UDP_PORT + to_u16(*worker));
-            let to = SocketAddr::new(ours, DNS_PORT);
-            let ends = Endpoints { next_hop: self.port.mac, from, to };
-            if datagram::write(&mut frame, &self.port, ends, &message).is_ok() {
+            if write(&mut frame, &self.port, from, &message).is_ok() {
                 frame.set_port(self.number);
                 // A full ring: the core is stuck, and its probes wait there already.
                 let _ = entrance.push(frame);
@@ -121,12 +115,27 @@ impl TxQueue for Exit {
     }
 }
 
-/// A query for an address, which wants recursion.
-fn message(id: u16, name: &[u8]) -> Vec<u8> {
+/// Writes the frame of a query from here to the port of health checks.
+pub(crate) fn write(
+    frame: &mut Frame,
+    port: &Port,
+    from: SocketAddr,
+    message: &[u8],
+) -> Result<(), TooLong> {
+    let ours: IpAddr = match from {
+        SocketAddr::V4(_) => PROBED_V4.into(),
+        SocketAddr::V6(_) => PROBED_V6.into(),
+    };
+    let to = SocketAddr::new(ours, DNS_PORT);
+    datagram::write(frame, port, Endpoints { next_hop: port.mac, from, to }, message)
+}
+
+/// A query that wants recursion.
+pub(crate) fn message(id: u16, name: &[u8], qtype: u16) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
     message.extend([0x01, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     message.extend(name);
-    message.extend(rtype::A.to_be_bytes());
+    message.extend(qtype.to_be_bytes());
     message.extend(CLASS_IN.to_be_bytes());
     message
 }

@@ -62,6 +62,13 @@ macro_rules! line {
                 Line { $($stage: station(stretch, &self.$stage),)* }
             }
 
+            /// Has one stage act on the packets that stand there, without counting.
+            pub fn process_at(&mut self, stage: StageName, batch: &mut Batch, context: &Context) {
+                $(if stage == <$Stage>::NAME {
+                    self.$stage.process(batch, context, &mut Exits::default());
+                })*
+            }
+
             /// Takes a batch down the line without counting, up to but not including the stage `end`. `None`: all
             /// stages.
             pub fn process_until(

@@ -21,7 +21,9 @@ use crate::clock::{Clock, FIRST_SECOND};
 use crate::encrypted::asked_by_test;
 use crate::engine::{Engine, EngineParts, EngineStreams, Gauges, random_seed};
 use crate::exceptions::TapThread;
+use crate::lending::LimitsLender;
 use crate::line::{StageParts, Stages};
+use crate::lookup_line::LookupLine;
 use crate::observe::ObserverLender;
 use crate::ports::AllPortNews;
 use crate::probe::Prober;
@@ -29,7 +31,6 @@ use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
 use crate::topology::Topology;
 use crate::worker::{Turn, Worker};
-use crate::zone_limits::LimitsLender;
 
 /// Frames in the rig's pool.
 const FRAMES: usize = 8192;
@@ -121,6 +122,8 @@ pub struct Rig {
     pub gauges: Gauges,
     /// Where other rules are lent from.
     pub rules: RulesPublisher,
+    /// Finds out what would become of queries.
+    pub lookups: LookupLine,
     /// Where observers are lent from.
     pub observers: ObserverLender,
     /// Changes the client table, if there is one.
@@ -208,6 +211,7 @@ impl Rig {
             taps,
             gauges,
             rules,
+            lookups,
             observers,
             clients,
             news,
@@ -222,6 +226,7 @@ impl Rig {
             taps,
             gauges,
             rules,
+            lookups,
             observers,
             clients,
             zone_limits,

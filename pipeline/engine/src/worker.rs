@@ -19,20 +19,20 @@ use crate::clock::Clock;
 use crate::counters::{Counters, Ends, Published, Tally};
 use crate::inlet::Inlet;
 use crate::latency::{Class, Latency};
+use crate::lending::LimitsInbox;
 use crate::line::Line;
 use crate::observe::{Observers, Sent};
 use crate::ports::AllPortNews;
 use crate::rules::{LineRules, RulesInbox};
-use crate::shard::shard_of;
 use crate::slowpath::Answered;
 use crate::station::Lap;
 use crate::threads;
 use crate::transmitter::{self, Transmitter};
-use crate::zone_limits::LimitsInbox;
 
 mod ends;
 mod upkeep;
 
+use self::ends::shard_of;
 pub(crate) use self::ends::{Outlet, WorkerEnds};
 
 /// How often a worker publishes its counters and looks for new rules.

@@ -1,38 +1,55 @@
-//! Requests of people about a question, and the resolver's replies.
+//! What a miss leads to: for the resolver, which carries it out, and for people who ask.
 
-use pmdns_stages::cache::Head;
+use pmdns_stages::cache::{Entry, EntryRef};
 use pmdns_stages::wire::edns::ExtendedError;
 
-/// A question that is asked about.
-#[derive(Clone, Debug)]
-pub struct Inquiry {
-    /// The name in wire format and lower case.
-    pub name: Box<[u8]>,
-    /// The type.
-    pub qtype: u16,
-    /// The class.
-    pub qclass: u16,
-    /// The flags of the cache key.
-    pub flags: u8,
-    /// The policy zone whose rule exempts the client, as in [`Ruleset::exemption`](pmdns_stages::policy::Ruleset::exemption).
-    pub exempt: Option<u8>,
+/// What is to be done with a miss.
+pub(crate) enum Standing {
+    /// There are no upstreams for its client yet: the line has rules already that this thread looks at next.
+    NotReady,
+    /// The cache has the answer.
+    Cached(EntryRef),
+    /// There is an answer for the client's network.
+    ForSubnet,
+    /// The name above does not exist. This is the answer.
+    Denied(Entry),
+    /// The upstreams have failed. This is the expired answer.
+    Stale(Entry),
+    /// The question has failed a moment ago.
+    Failed(ExtendedError),
+    /// Upstreams are asked.
+    Asked {
+        /// What the client gets if they are late.
+        stale: Option<Entry>,
+    },
 }
 
-/// The outcome of a miss.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a miss would lead to, if it came now.
+#[derive(Clone, Debug)]
 pub struct Outlook {
     /// Recent hits of the cached answer; `None`: there is none, or hits are not reported.
     pub hits: Option<u32>,
-    /// The answer that an NXDOMAIN in the cache for a name above gives (RFC 8020), if there is one.
-    pub denial: Option<Head>,
-    /// The question has failed a moment ago, for this reason, so it is not asked.
-    pub failed: Option<ExtendedError>,
+    /// What its client would get.
+    pub foreseen: Foreseen,
     /// Whether there is an expired answer that may be served.
     pub has_stale: bool,
-    /// Whether that answer is served at once, because the upstreams have failed.
-    pub is_resting: bool,
     /// The upstreams that would be asked, in this order.
     pub upstreams: Vec<UpstreamOutlook>,
+}
+
+/// What the client of a miss would get.
+#[derive(Clone, Debug)]
+pub enum Foreseen {
+    /// This answer, which is in the cache, or beside it for the client's network.
+    Known(Entry),
+    /// What an NXDOMAIN in the cache for a name above says (RFC 8020).
+    Denied(Entry),
+    /// An expired answer at once, because the upstreams have failed.
+    Stale(Entry),
+    /// SERVFAIL, because the question has failed a moment ago, for this reason.
+    Failed(ExtendedError),
+    /// What upstreams say.
+    Asked,
 }
 
 /// An upstream that would be asked.

@@ -1,20 +1,69 @@
-//! `pmdns capture`: packets that pass a running instance, written as pcapng for others to read.
-//!
-//! On each data core a recorder observes ([`observe`](pmdns_engine::observe)). It copies the packets that a filter lets pass into a
-//! ring of bytes, and counts those for which there is no room. A thread of the [capture](job) takes them from all rings and
-//! writes them into the pipe that came with the call.
+//! Calls of operators for captures and traces ([`pmdns_insight::capture`]). Each has a thread of its own.
 
-mod filter;
-mod headers;
-pub mod job;
-mod pipe;
-mod recorder;
 mod rule;
-mod session;
-mod stream;
-mod trace;
+#[cfg(test)]
+mod tests;
 
-pub use filter::Selection;
-pub use job::Captures;
-pub(crate) use pipe::Pipe;
-pub use pmdns_control::trace::{TraceReport, TracedPacket, TracedStep};
+use pmdns_control::jobs::Jobs;
+use pmdns_control::trace::PacketSearch;
+use pmdns_control::{CallReply, Caller, Refusal};
+use pmdns_engine::rule_names::RuleNames;
+use pmdns_insight::capture::{Asked, MAX_CAPTURES, PacketWatch, Record, Selection};
+
+use self::rule::Finder;
+use crate::runtime::SaidInUse;
+
+/// Starts captures and traces.
+#[derive(Clone, Debug)]
+pub struct Captures {
+    watch: PacketWatch,
+    names: RuleNames,
+    said: SaidInUse,
+    jobs: Jobs,
+}
+
+impl Captures {
+    /// Captures and traces by `watch`, under the rules that these have.
+    pub fn new(watch: PacketWatch, names: RuleNames, said: SaidInUse) -> Self {
+        Self { watch, names, said, jobs: Jobs::new(MAX_CAPTURES) }
+    }
+
+    /// Writes the packets that are searched for into the pipe of their caller.
+    pub fn capture(&self, search: PacketSearch, caller: Caller) {
+        self.run("capture", search, caller, |own, selection, caller| {
+            let file = caller.file.take();
+            own.watch.write(selection, file, || caller.has_left()).map(CallReply::Done)
+        });
+    }
+
+    /// Sends the caller the packets that are searched for, stage by stage.
+    pub fn trace(&self, search: PacketSearch, caller: Caller) {
+        self.run("trace", search, caller, |own, selection, caller| {
+            // As they are when it ends.
+            let mut finder = None;
+            let mut find_rule = |asked: &Asked<'_>, records: &[Record]| {
+                let new = || own.said.with_rules(&own.names).map(Finder::new);
+                finder.get_or_insert_with(new).as_mut()?.rule(asked, records)
+            };
+            let report = own.watch.follow(selection, &mut find_rule, || caller.has_left())?;
+            Ok(CallReply::of(&report))
+        });
+    }
+
+    fn run(
+        &self,
+        name: &'static str,
+        search: PacketSearch,
+        caller: Caller,
+        job: impl FnOnce(&Self, &Selection, &mut Caller) -> Result<CallReply, String> + Send + 'static,
+    ) {
+        let (own, selection) = match Selection::try_from(search) {
+            Ok(selection) => (self.clone(), selection),
+            Err(why) => return caller.refuse(Refusal::Wrong, why),
+        };
+        self.jobs.start(name, caller, move |caller| {
+            let done = job(&own, &selection, caller);
+            done.unwrap_or_else(|why| CallReply::Refused(Refusal::Wrong, why))
+        });
+    }
+}

@@ -1,28 +1,19 @@
 //! The rules that have decided about the packets of a trace: found by the thread of the trace when it ends.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use pmdns_control::lookup::RuleReport;
+use pmdns_insight::capture::{Asked, Record, RecordedAnswer};
 use pmdns_stages::policy::{ListNumber, RuleOutcome, RuleSource};
 use pmdns_stages::wire::layout::Who;
 use pmdns_stages::{Reason, StageName, Step};
 
-use super::recorder::{Answered, Record};
 use crate::lookup::{octets, rules};
 use crate::runtime::NamesInUse;
 
 /// How long lists may be read for one trace. A client of the API waits for 20 s.
 const SEARCH: Duration = Duration::from_secs(8);
-
-/// A packet's client and question.
-#[derive(Clone, Copy)]
-pub(super) struct Asked<'p> {
-    pub(super) client: Option<IpAddr>,
-    pub(super) name: &'p [u8],
-    pub(super) qtype: u16,
-}
 
 /// Finds rules in the lists in use.
 pub(super) struct Finder {
@@ -46,8 +37,8 @@ impl Finder {
         let Self { in_use, known, end } = self;
         let explained = in_use.made.rules.explain(name, qtype, &client, who);
         let is_of_rules = match record.answer {
-            Answered::Truncated => matches!(explained.outcome, RuleOutcome::Truncated),
-            Answered::Rcode(_) if record.list.is_none() => {
+            RecordedAnswer::Truncated => matches!(explained.outcome, RuleOutcome::Truncated),
+            RecordedAnswer::Rcode(_) if record.list.is_none() => {
                 matches!(explained.outcome, RuleOutcome::NotReady)
             }
             _ => true,
@@ -84,14 +75,14 @@ fn may_be_by_a_rule(record: &Record) -> bool {
             || record.step == Step::drop(Reason::Blocked)
             || matches!(
                 record.answer,
-                Answered::Local(_) | Answered::Truncated | Answered::Rcode(_)
+                RecordedAnswer::Local(_) | RecordedAnswer::Truncated | RecordedAnswer::Rcode(_)
             ))
 }
 
 /// The rule that has decided if no list has.
 fn unlisted(record: &Record) -> RuleReport {
     let note = match record.answer {
-        Answered::Local(_) => "local records",
+        RecordedAnswer::Local(_) => "local records",
         // The cached answer is one that is not to be given.
         _ => "a rule about addresses in the answer",
     };

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use pmdns_changes::{
     Author, ChangeJournal, JournalError, JournalFile, JournalKind, JournalLine, OperatorChange,
-    Subject, What, is_passing,
+    Subject, What,
 };
+use pmdns_config::files::is_passing;
 use pmdns_config::{Prefix, View, view_name, view_number};
 use pmdns_control::ClientChange;
 use serde::Deserialize;

@@ -11,8 +11,8 @@ use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_stages::cache::Purge;
 
 use super::cache_list::show;
-use crate::capture::Pipe;
 use crate::lookup::record_type;
+use pmdns_insight::capture::Pipe;
 
 /// The most jobs at a time. They wait for each other anyway.
 const MAX_JOBS: usize = 4;

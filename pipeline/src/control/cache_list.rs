@@ -8,7 +8,7 @@ use pmdns_stages::cache::{Entry, Key, NameBuffer};
 use pmdns_stages::wire::name::suffixes;
 
 use super::cache_jobs::CacheList;
-use crate::lookup::records;
+use crate::lookup::record_texts;
 
 /// Bytes of records that are shown at most.
 const MAX_BYTES: usize = 8 << 20;
@@ -48,6 +48,6 @@ fn shown(entry: &Entry, key: Key<'_>) -> CachedAnswer {
         scope: key.scope().into(),
         rcode: Rcode::masked_from_int(head.rcode.0).to_string(),
         ttl_left_seconds: head.expires.saturating_sub(head.learnt),
-        records: records::texts(entry, key, 0),
+        records: record_texts(&entry.message()),
     }
 }

@@ -79,8 +79,8 @@ pub struct Reloader {
     reading: Option<JoinHandle<Result<Read, ReloadError>>>,
     /// Where changes are kept, if they are.
     journal: Option<ChangeJournal>,
-    /// Whether the disk has the change under way.
-    receipt: Receipt,
+    /// Whether the disk has the change under way, and whether that takes one back, so that nothing is left to be kept.
+    kept: (Receipt, bool),
     /// Callers whose changes are in use, for the main thread.
     done: Vec<Waiting>,
     publisher: RulesPublisher,
@@ -114,7 +114,7 @@ impl Reloader {
             reload: Reload::new(running.clone(), running.clone(), Overlay::default()),
             reading: None,
             journal: None,
-            receipt: Receipt::known(true),
+            kept: (Receipt::known(true), false),
             done: Vec::new(),
             publisher,
             metrics: None,
@@ -283,12 +283,19 @@ impl Reloader {
                     tracing::warn!("{why}");
                 }
             }
-            ReloadOutput::Keep(line) => self.receipt = self.keep(line),
+            ReloadOutput::Keep(line) => {
+                let is_undone = matches!(line, JournalLine::Unset(_));
+                self.kept = (self.keep(line), is_undone);
+            }
             ReloadOutput::Changed(caller, done) => {
-                let lasting = lasting(self.journal.is_some(), caller.until_restart);
+                let nothing = (Receipt::known(true), false);
+                let (receipt, is_undone) = std::mem::replace(&mut self.kept, nothing);
+                let lasting = match is_undone {
+                    true => "",
+                    false => lasting(self.journal.is_some(), caller.until_restart),
+                };
                 let done = format!("{done}{lasting}, by {}", caller.by);
                 tracing::info!("{done}");
-                let receipt = std::mem::replace(&mut self.receipt, Receipt::known(true));
                 let done = CallReply::Done(done);
                 self.done.push(Waiting { caller, version: 0, receipt, done });
             }

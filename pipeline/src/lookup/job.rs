@@ -1,25 +1,24 @@
-//! Lookups under way: the rule or entry that decides on a query, found where the line finds it.
+//! Lookups under way: a query is made and taken down the line, and the rule or entry that decides is named.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use domain::base::iana::Rcode as RcodeName;
-use pmdns_config::{Access, Config, readable, type_name, view_name};
+use pmdns_config::{Config, readable, type_name, view_name};
 use pmdns_control::lookup::LookupRequest;
 use pmdns_control::{CallReply, Refusal};
+use pmdns_engine::lookup_line::{LookupLine, Passage, message, query};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_engine::upstreams::UpstreamsInUse;
-use pmdns_resolver::Outlook;
-use pmdns_stages::acl::Acl;
-use pmdns_stages::cache::{Entry, Head, Key};
-use pmdns_stages::client_table::ClientTable;
-use pmdns_stages::policy::{Redirected, RuleOutcome, RuleSource};
-use pmdns_stages::wire::dns::{Rcode, rtype};
-use pmdns_stages::wire::layout::Who;
+use pmdns_resolver::{Foreseen, Outlook};
+use pmdns_stages::cache::{Entry, Head};
+use pmdns_stages::miss::Miss;
+use pmdns_stages::policy::{Explained, ListNumber, RuleOutcome};
+use pmdns_stages::wire::dns::Rcode;
+use pmdns_stages::{Answer, Context, Packet};
 
 use super::{
     CachedReport, CandidateUpstream, DecidedBy, GroupReport, LookupQuestion, LookupReport,
-    RuleReport, ValidationState, records, rules,
+    RuleReport, ValidationState, Verdict, record_texts, rules,
 };
 use crate::runtime::NamesInUse;
 use pmdns_control::Caller;
@@ -29,27 +28,27 @@ use pmdns_control::jobs::Jobs;
 const MAX_LOOKUPS: usize = 4;
 
 /// Carries out lookups, each on a thread of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Lookups {
+    line: LookupLine,
     cache_jobs: CacheJobs,
-    /// The configuration of the start.
-    started: Arc<Config>,
+    /// Whether answers are validated.
+    validates: bool,
     jobs: Jobs,
     upstreams: UpstreamsInUse,
-    /// The views of clients that change at run time.
-    clients: Option<Arc<ClientTable>>,
 }
 
 impl Lookups {
-    /// Lookups in this cache, of an instance that was started with this configuration, and has these upstreams in use.
+    /// Lookups beside this line and in this cache, of an instance that was started with this configuration, and has these upstreams
+    /// in use.
     pub fn new(
+        line: LookupLine,
         cache_jobs: CacheJobs,
         started: &Config,
         upstreams: UpstreamsInUse,
-        clients: Option<Arc<ClientTable>>,
     ) -> Self {
-        let jobs = Jobs::new(MAX_LOOKUPS);
-        Self { cache_jobs, started: Arc::new(started.clone()), jobs, upstreams, clients }
+        let (jobs, validates) = (Jobs::new(MAX_LOOKUPS), started.dnssec.validate);
+        Self { line, cache_jobs, validates, jobs, upstreams }
     }
 
     /// Carries out a lookup under the rules in use, and sends the caller its result.
@@ -70,101 +69,90 @@ impl Lookups {
         lookup: &LookupQuestion,
         in_use: &NamesInUse,
     ) -> Result<LookupReport, SnapshotError> {
-        let (config, ruleset) = (in_use.made.config(), &in_use.made.rules);
-        let address = octets(lookup.client);
-        let (access, who) = match lookup.client {
-            Some(_) => Acl::new(config, ruleset).with_table(self.clients.clone()).find(&address),
-            None => (Access::Allow, Who::default()),
-        };
-        let key = Key::in_scope(&lookup.name, lookup.qtype, who.scope());
-        let exempt = ruleset.exemption(&address, who);
-        let outlook = self.cache_jobs.outlook(key, exempt)?;
-        let (cache, (_, now)) = (self.cache_jobs.cache(), self.cache_jobs.now());
-        let found = cache.get(key.hash(cache.seed(), cache.seed().hash(key.name)), &key);
-        let entry = found.and_then(|found| found.copy()).map(|entry| (entry.head(), entry));
-        let fresh = entry.as_ref().filter(|(head, _)| head.expires > now);
-        let approved = fresh
-            .is_some_and(|(head, _)| head.passed == ruleset.generation() && !who.is(Who::RULED));
-        let usable =
-            fresh.filter(|(head, _)| !(head.flags & Head::REWRITTEN != 0 && exempt.is_some()));
-        let mut explained = ruleset.explain(key.name, key.qtype, &address, who);
-        if matches!(explained.outcome, RuleOutcome::Pass)
-            && let Some((_, entry)) = usable
-            && let Some(of_view) = ruleset.explain_shared(entry, who.view(), exempt)
-        {
-            explained = of_view;
-        }
+        let LookupQuestion { ref name, qtype, client } = *lookup;
+        let (mut line, context) = (self.line.under(&in_use.made), self.cache_jobs.context());
         let mut report = LookupReport {
-            name: readable(key.name),
-            record_type: type_name(key.qtype),
-            client: lookup.client,
-            view: view_name(who.view(), &config.views).to_owned(),
-            decided_by: DecidedBy::Upstreams,
+            name: readable(name),
+            record_type: type_name(qtype),
+            client,
+            view: view_name(0, &in_use.made.config().views).to_owned(),
+            decided_by: DecidedBy::Packet,
             rcode: None,
             truncated: false,
             records: Vec::new(),
             rule: None,
-            cached: entry.as_ref().map(|(head, _)| self.cached(head, &outlook, now)),
+            cached: None,
             upstream: None,
         };
-        if access != Access::Allow {
-            return Ok(refused(report, access));
+        let passage = line.ask(client, &query(name, qtype), &context);
+        let Some(Passage { packet, miss: Some(miss), .. }) = passage else { return Ok(report) };
+        let (who, outlook) = (packet.layout.who, self.cache_jobs.outlook(miss.clone())?);
+        view_name(who.view(), &in_use.made.config().views).clone_into(&mut report.view);
+        let entry = self.cached(&miss);
+        report.cached = entry.as_ref().map(|entry| self.cached_report(entry, &outlook, context));
+        let verdict = Verdict::of(&packet);
+        let explained = explain(in_use, &verdict, &miss, entry.as_ref());
+        report.decided_by = verdict.decided_by(explained.source);
+        let is_by_rules = verdict.by.is_none() || verdict.list.is_some();
+        if is_by_rules || explained.outcome == RuleOutcome::Pass && !is_refused(&report) {
+            report.rule = rules::rule(in_use, &explained, (name, qtype, who.view()));
         }
-        let view = who.view();
-        if matches!(explained.outcome, RuleOutcome::Pass) {
-            report.rule = rules::rule(in_use, &explained, (key.name, key.qtype, view));
-        }
-        match (explained.outcome, usable) {
-            (_, Some((_, entry))) if approved => {
-                give(&mut report, DecidedBy::Cache, entry, key, now)
+        tell(&mut report, &verdict, &packet);
+        match packet.answer {
+            Answer::Local(found) if verdict.rcode.is_none() => {
+                note(&mut report, "the records of the alias's target follow");
+                let alias = in_use.made.rules.entry(found);
+                let alias = alias.and_then(|entry| line.give(&miss, entry, &context));
+                alias.inspect(|alias| tell(&mut report, &Verdict::of(alias), alias));
             }
-            (RuleOutcome::Pass, Some((head, entry))) => {
-                give(&mut report, DecidedBy::Cache, entry, key, now);
-                redirect(&mut report, ruleset.redirected(key, head, view), key);
+            Answer::Rcode(_) if explained.outcome == RuleOutcome::NotReady => {
+                note(&mut report, "the policy zone was not transferred yet");
             }
-            (RuleOutcome::Pass, None) => {
-                let denial = self.miss(&mut report, key, &outlook, entry.as_ref());
-                let redirected = denial.and_then(|head| ruleset.redirected(key, &head, view));
-                redirect(&mut report, redirected, key);
+            _ if report.decided_by == DecidedBy::Upstreams => {
+                self.foresee(&mut report, outlook, |entry| line.give(&miss, entry, &context));
             }
-            (outcome, _) => {
-                report.rule = rules::rule(in_use, &explained, (key.name, key.qtype, view));
-                report.decided_by = kind_of(explained.source);
-                give_outcome(&mut report, outcome, key, now);
-            }
+            _ => {}
         }
         Ok(report)
     }
 
-    /// What becomes of a query that the rules let pass and the cache has no fresh answer to. Gives the answer that the client
-    /// would get, if it may be a denial.
-    fn miss(
+    /// The answer in the cache, fresh or expired.
+    fn cached(&self, miss: &Miss) -> Option<Entry> {
+        let cache = self.cache_jobs.cache();
+        let key = miss.key();
+        cache.get(key.hash(cache.seed(), miss.key), &key)?.copy()
+    }
+
+    /// What becomes of a query that the line sends to the slow path. `give` makes the packet that a client gets with an entry.
+    fn foresee(
         &self,
         report: &mut LookupReport,
-        key: Key<'_>,
-        outlook: &Outlook,
-        expired: Option<&(Head, Entry)>,
-    ) -> Option<Head> {
-        if key.qtype == rtype::ANY && self.started.answers.minimal_any {
-            report.decided_by = DecidedBy::MinimalAny;
-            report.rcode = Some(rcode_name(Rcode::NOERROR));
-        } else if let Some(denial) = outlook.denial {
-            report.decided_by = DecidedBy::CachedNxdomain;
-            report.rcode = Some(rcode_name(Rcode::NXDOMAIN));
-            return Some(denial);
-        } else if let Some((head, entry)) = expired
-            && outlook.has_stale
-            && (outlook.failed.is_some() || outlook.is_resting)
-        {
-            give(report, DecidedBy::StaleAnswer, entry, key, head.expires);
-            return Some(*head);
-        } else if outlook.failed.is_some() {
-            report.decided_by = DecidedBy::RecentFailure;
-            report.rcode = Some(rcode_name(Rcode::SERVFAIL));
-        } else {
-            report.upstream = Some(self.group(outlook));
+        outlook: Outlook,
+        give: impl Fn(&Entry) -> Option<Packet>,
+    ) {
+        let (by, entry) = match &outlook.foreseen {
+            Foreseen::Known(entry) => (DecidedBy::Cache, entry),
+            Foreseen::Denied(entry) => (DecidedBy::CachedNxdomain, entry),
+            Foreseen::Stale(entry) => (DecidedBy::StaleAnswer, entry),
+            Foreseen::Failed(_) => {
+                report.decided_by = DecidedBy::RecentFailure;
+                report.rcode = Some(rcode_name(Rcode::SERVFAIL));
+                return;
+            }
+            Foreseen::Asked => {
+                report.upstream = Some(self.group(&outlook));
+                return;
+            }
+        };
+        report.decided_by = by;
+        if let Some(packet) = give(entry) {
+            let verdict = Verdict::of(&packet);
+            // Rules about answers stand behind it.
+            if verdict.list.is_some() {
+                report.decided_by = verdict.by.unwrap_or(by);
+            }
+            tell(report, &verdict, &packet);
         }
-        None
     }
 
     fn group(&self, outlook: &Outlook) -> GroupReport {
@@ -182,14 +170,15 @@ impl Lookups {
         }
     }
 
-    fn cached(&self, head: &Head, outlook: &Outlook, now: u32) -> CachedReport {
+    fn cached_report(&self, entry: &Entry, outlook: &Outlook, context: Context) -> CachedReport {
+        let (head, now) = (entry.head(), context.seconds);
         let is_authentic = head.flags & Head::AUTHENTIC != 0;
         CachedReport {
             ttl_left_seconds: head.expires.saturating_sub(now),
             age_seconds: now.saturating_sub(head.learnt),
             is_stale: head.expires <= now,
             recent_hits: outlook.hits,
-            validation: match (self.started.dnssec.validate, is_authentic) {
+            validation: match (self.validates, is_authentic) {
                 (true, true) => ValidationState::Secure,
                 (true, false) => ValidationState::Insecure,
                 (false, true) => ValidationState::SecureByUpstream,
@@ -200,64 +189,41 @@ impl Lookups {
     }
 }
 
-/// The kind of rule that decides.
-fn kind_of(source: RuleSource) -> DecidedBy {
-    match source {
-        RuleSource::RunTime => DecidedBy::RunTime,
-        RuleSource::Local => DecidedBy::LocalRecords,
-        RuleSource::PolicyZone { .. } => DecidedBy::PolicyZone,
-        RuleSource::Blocked => DecidedBy::BlockList,
+/// The rule about the query. If its name passes and a list decides all the same, the rule is about the answer that views share.
+fn explain(
+    in_use: &NamesInUse,
+    verdict: &Verdict,
+    miss: &Miss,
+    entry: Option<&Entry>,
+) -> Explained {
+    let (rules, key, who) = (&in_use.made.rules, miss.key(), miss.query().layout().who);
+    let explained = rules.explain(key.name, key.qtype, miss.client(), who);
+    match (explained.outcome, verdict.list, entry) {
+        (RuleOutcome::Pass, Some(_), Some(entry)) => {
+            rules.explain_shared(entry, miss.client(), who)
+        }
+        _ => explained,
     }
 }
 
-/// The answer is the outcome of the rule that the report names, at second `now`.
-fn give_outcome(report: &mut LookupReport, outcome: RuleOutcome<'_>, key: Key<'_>, now: u32) {
-    let by = report.decided_by;
-    let mut note = |note: &str| {
-        report.rule.get_or_insert_default().note = Some(note.to_owned());
-    };
-    match outcome {
-        RuleOutcome::Pass | RuleOutcome::Drop => {}
-        RuleOutcome::Entry(entry) => give(report, by, entry, key, now),
-        RuleOutcome::Alias(entry) => {
-            note("the records of the alias's target follow");
-            give(report, by, entry, key, now);
-        }
-        RuleOutcome::Truncated => {
-            report.rcode = Some(rcode_name(Rcode::NOERROR));
-            report.truncated = true;
-        }
-        RuleOutcome::Rcode(rcode) => report.rcode = Some(rcode_name(rcode)),
-        RuleOutcome::NotReady => {
-            note("the policy zone was not transferred yet");
-            report.rcode = Some(rcode_name(Rcode::SERVFAIL));
-        }
+/// Reports the answer of a packet that has gone down the line.
+fn tell(report: &mut LookupReport, verdict: &Verdict, packet: &Packet) {
+    report.rcode = verdict.rcode.map(rcode_name);
+    report.truncated = verdict.truncated;
+    report.records = message(packet).map(record_texts).unwrap_or_default();
+    if let Some(ListNumber::Redirect(place)) = verdict.list {
+        let note = Some(format!("redirect[{place}]"));
+        report.rule = Some(RuleReport { note, ..RuleReport::default() });
     }
 }
 
-/// The access list lets no query pass.
-fn refused(report: LookupReport, access: Access) -> LookupReport {
-    let rcode = (access == Access::Refuse).then(|| rcode_name(Rcode::REFUSED));
-    LookupReport { decided_by: DecidedBy::AccessList, rcode, ..report }
+fn note(report: &mut LookupReport, note: &str) {
+    report.rule.get_or_insert_default().note = Some(note.to_owned());
 }
 
-/// The answer is this entry, as it is at second `now`.
-fn give(report: &mut LookupReport, decided_by: DecidedBy, entry: &Entry, key: Key<'_>, now: u32) {
-    let head = entry.head();
-    report.decided_by = decided_by;
-    report.rcode = (head.rcode != Head::SILENT).then(|| rcode_name(head.rcode));
-    report.truncated = head.flags & Head::TOO_LONG != 0;
-    report.records = records::texts(entry, key, now.saturating_sub(head.learnt));
-}
-
-/// The answer was a denial, and is redirected.
-fn redirect(report: &mut LookupReport, redirected: Option<Redirected<'_>>, key: Key<'_>) {
-    let Some(Redirected { place, entry }) = redirected else { return };
-    report.decided_by = DecidedBy::Redirect;
-    report.rcode = Some(rcode_name(Rcode::NOERROR));
-    report.records = entry.map(|entry| records::texts(entry, key, 0)).unwrap_or_default();
-    let note = Some(format!("redirect[{place}]"));
-    report.rule = Some(RuleReport { note, ..RuleReport::default() });
+/// Whether the client gets nothing by rules about clients alone.
+fn is_refused(report: &LookupReport) -> bool {
+    matches!(report.decided_by, DecidedBy::AccessList | DecidedBy::Packet)
 }
 
 fn rcode_name(rcode: Rcode) -> String {

@@ -1,14 +1,19 @@
 //! `pmdns lookup`: the answer that a client would get now, and why. No upstream is asked, and nothing is counted.
 //!
-//! The same tables decide as on the line: access lists, rules, the cache. The thread of the slow path that has the key says what
-//! a miss would lead to. The query is a plain one over UDP: class IN, recursion desired, no EDNS. Rate limits are not looked at.
+//! A query is made and taken through the stages of the line ([`pmdns_engine::lookup_line`]). What becomes of its packet is the
+//! verdict. The thread of the slow path that has the key says what a miss would lead to. Only which rule has decided, with file
+//! and line, is searched beside. The query comes over UDP: class IN, recursion desired, EDNS without DO. Rate limits are not
+//! looked at.
 
 mod job;
-pub(crate) mod records;
 pub(crate) mod rules;
+mod verdict;
 
 use std::net::IpAddr;
 
+use domain::base::iana::Rtype;
+use domain::base::{Message, ParsedName, ToName as _};
+use domain::rdata::AllRecordData;
 use pmdns_config::{type_number, wire_name};
 use pmdns_control::lookup::LookupRequest;
 
@@ -18,6 +23,7 @@ pub use pmdns_control::lookup::{
     CachedReport, CandidateUpstream, DecidedBy, GroupReport, LookupReport, RuleReport,
     ValidationState,
 };
+pub use verdict::Verdict;
 
 /// A lookup: its question and its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +63,26 @@ pub(crate) fn record_type(text: &str) -> Result<u16, String> {
 /// Whether a type has a meaning of its own in queries, other than ANY, so that no cache and no rule decides on it.
 fn is_meta_type(qtype: u16) -> bool {
     matches!(qtype, 0 | 41 | 128..=254)
+}
+
+/// Records that are told of one answer.
+const MAX_SHOWN: usize = 100;
+
+type Data<'m> = AllRecordData<&'m [u8], ParsedName<&'m [u8]>>;
+
+/// The records of a message as text, as zone files have them.
+pub(crate) fn record_texts(message: &[u8]) -> Vec<String> {
+    let Ok(message) = Message::from_slice(message) else { return Vec::new() };
+    let records = message.iter().map_while(Result::ok).map(|(record, _)| record);
+    let text = |record: domain::base::record::ParsedRecord<'_, [u8]>| {
+        let (name, ttl, class) = (record.owner(), record.ttl().as_secs(), record.class());
+        let (owner, rtype): (_, Rtype) = (name.fmt_with_dot().to_string(), record.rtype());
+        match record.to_any_record::<Data<'_>>() {
+            Ok(record) => format!("{owner} {ttl} {class} {rtype} {}", record.data()),
+            Err(_) => format!("{owner} {ttl} {class} {rtype} (not readable)"),
+        }
+    };
+    records.filter(|record| record.rtype() != Rtype::OPT).map(text).take(MAX_SHOWN).collect()
 }
 
 #[cfg(test)]

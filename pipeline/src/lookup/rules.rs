@@ -17,7 +17,7 @@ const CHANGED: &str = "the list has changed since it was read; reload";
 /// or local records of the configuration decide.
 pub(crate) fn rule(
     in_use: &NamesInUse,
-    explained: &Explained<'_>,
+    explained: &Explained,
     (name, qtype, view): (&[u8], u16, u8),
 ) -> Option<RuleReport> {
     match (explained.source, explained.list) {

@@ -13,8 +13,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use pmdns_nics::machine::{Lack, Machine};
 
 use crate::control::socket::has_group;
-use crate::query_log;
-use pmdns_changes::is_passing;
+use pmdns_config::files::is_passing;
+use pmdns_insight::query_log;
 
 /// Files that are written to their end, so that links are not followed.
 const APPENDED: [&str; 2] = ["query_log.json", "query_log.sqlite"];

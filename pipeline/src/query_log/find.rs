@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use pmdns_config::{Config, QueryLogSettings};
 use pmdns_control::query_log::{LogPage, LogSearch};
 use pmdns_control::{CallReply, Refusal};
+use pmdns_insight::query_log::{LogEntry, SearchError, search};
 
 use super::check::check;
-use super::entry::LogEntry;
-use super::sqlite::search::{SearchError, search};
 use pmdns_control::Caller;
 use pmdns_control::jobs::Jobs;
 

@@ -6,14 +6,14 @@ use pmdns_changes::JournalError;
 use pmdns_engine::engine::EngineError;
 use pmdns_engine::exceptions::interface::TapError;
 use pmdns_engine::topology::TopologyError;
+use pmdns_insight::hitters::HittersError;
+use pmdns_insight::query_log::QueryLogError;
 use pmdns_nics::dpdk;
 
 use crate::clients::ClientsError;
 use crate::control::api::ApiError;
 use crate::control::metrics::server::MetricsError;
 use crate::control::socket::SocketError;
-use crate::hitters::HittersError;
-use crate::query_log::QueryLogError;
 use crate::streams::StreamsError;
 use crate::transfer::TransferError;
 

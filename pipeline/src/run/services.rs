@@ -15,6 +15,9 @@ use pmdns_counters::by_name;
 use pmdns_engine::engine::{Engine, EngineError, Gauges};
 use pmdns_engine::ports::{AllPortNews, PortWatch};
 use pmdns_engine::snapshot::CacheJobs;
+use pmdns_insight::capture::PacketWatch;
+use pmdns_insight::hitters::HeavyHitters;
+use pmdns_insight::query_log::{OpenLog, QueryLogger};
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::Certificate;
@@ -29,13 +32,12 @@ use crate::control::cache_jobs::ClientJobs;
 use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report;
 use crate::health::{HealthChecks, Transitions};
-use crate::hitters::{self, HeavyHitters};
+use crate::hitters;
 use crate::lists::{Additions, FetchedLists};
 use crate::log;
 use crate::lookup::Lookups;
 use crate::privileges::{self, GrantedPaths};
 use crate::query_log::find::LogSearches;
-use crate::query_log::{OpenLog, QueryLogger};
 use crate::runtime::{Runtime, unix_time};
 use crate::sinks::SinkCounters;
 use crate::streams::StreamClients;
@@ -93,7 +95,6 @@ impl<'c> Services<'c> {
         let rule_names = publisher.names();
         let limiter = zone_limiter(config, &mut engine, publisher.seed(), &kept.limits);
         let writer = engine.clients.take();
-        let table = writer.as_ref().map(|writer| Arc::clone(writer.table()));
         let start =
             |(open, writer): (OpenClients, _)| open.start(writer, runtime.journal().cloned(), core);
         let mut clients = open_clients.zip(writer).map(start).transpose()?;
@@ -110,7 +111,10 @@ impl<'c> Services<'c> {
         let start = |log: OpenLog| log.start(config, &observers, gauges.clock, core);
         let query_log = query_log.map(start).transpose()?;
         let hitters = HeavyHitters::start(config, &observers, rule_names, gauges.clock, core)?;
-        let (names, said) = (&ports.topology.port_names, runtime.in_use());
+        let (lender, clock, wires) = (observers, gauges.clock, config.ports.len());
+        let ports_named = ports.topology.port_names.as_slice().into();
+        let (jobs, said) = (cache_jobs.clone(), runtime.in_use());
+        let watch = PacketWatch { lender, clock, cache_jobs: jobs, ports: ports_named, wires };
         let services = Self {
             config,
             watch: PortWatch::new(&ports.nics, &news, Instant::now()),
@@ -126,16 +130,14 @@ impl<'c> Services<'c> {
             hitters,
             query_log,
             client_jobs: ClientJobs::new(cache_jobs.clone()),
-            lookups: Lookups::new(cache_jobs.clone(), config, gauges.upstreams.clone(), table),
-            log_searches: LogSearches::new(config),
-            captures: Captures::new(
-                observers,
-                &gauges,
-                said,
+            lookups: Lookups::new(
+                engine.lookups.clone(),
                 cache_jobs.clone(),
-                names,
-                config.ports.len(),
+                config,
+                gauges.upstreams.clone(),
             ),
+            log_searches: LogSearches::new(config),
+            captures: Captures::new(watch, gauges.names.clone(), said),
             privileges,
             certificates,
             streams: None,
@@ -236,7 +238,8 @@ impl<'c> Services<'c> {
     /// Limits the zones of floods, and ends what was said for a time.
     pub(super) fn limit_floods(&mut self, now: Instant) {
         if let Some(hitters) = &self.hitters {
-            hitters.limit_floods(self.config, &mut self.limiter, now);
+            let (begun, settings) = (hitters.begun(), &self.config.hitters);
+            hitters::limit_floods(begun, settings, &mut self.limiter, now);
         }
         let over = self.limiter.turn(now);
         if !over.is_empty()

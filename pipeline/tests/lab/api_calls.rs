@@ -254,7 +254,7 @@ fn a_list_is_added_and_removed_while_it_runs() {
 
         command(&["reload"], 0);
         assert_eq!(status("ad0.test"), "NXDOMAIN", "a reload keeps it");
-        let line = format!("list ads added from {URL} (user 0)");
+        let line = format!("list ads added from {URL} (user 0, ");
         for said in [command(&["config", "--running"], 0), command(&["config", "--diff"], 0)] {
             assert!(said.contains(&line), "{said}");
         }

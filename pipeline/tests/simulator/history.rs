@@ -12,6 +12,7 @@ use crate::cache::Dump;
 use crate::checks::{check_end, check_step, check_sums};
 use crate::clients::{Ask, Clients, Promise};
 use crate::internet::Internet;
+use crate::lookups::Lookups;
 use crate::operator::{Files, Operator};
 use crate::setup::Start;
 use crate::stepping::Stepping;
@@ -33,6 +34,7 @@ pub(crate) struct History {
     pub(crate) trace: Trace,
     pub(super) chance: Rng,
     pub(super) operator: Option<Operator>,
+    lookups: Lookups,
     pub(super) dump: Option<Dump>,
     /// The thread that does not turn: a worker, or one of the slow path behind them. And until when.
     pub(super) stalled: Option<(usize, Duration)>,
@@ -62,6 +64,8 @@ pub(crate) struct Summary {
     /// Those that were answered, and with something.
     pub(crate) answered: u64,
     pub(crate) succeeded: u64,
+    /// Those that the line has decided about as a lookup said just before.
+    pub(crate) looked_up: u64,
 }
 
 /// Lives through the history of a seed.
@@ -104,6 +108,7 @@ impl History {
         Self {
             internet: Internet::new(servers, Rng::new(chance.number()), trace.clone()),
             clients: Clients::new(trace.clone()),
+            lookups: Lookups::beside(&line.rig),
             line,
             start,
             trace,
@@ -162,7 +167,8 @@ impl History {
         self.take_answers()?;
         check_end(self)?;
         let Clients { sent, answered, succeeded, .. } = self.clients;
-        Ok(Summary { hash: self.trace.hash(), queries: sent, answered, succeeded })
+        let (hash, looked_up) = (self.trace.hash(), self.lookups.right());
+        Ok(Summary { hash, queries: sent, answered, succeeded, looked_up })
     }
 
     /// Lets so much time pass, and each thread take a turn.
@@ -190,6 +196,7 @@ impl History {
         self.take_answers()?;
         self.clients.look_for_late(now, self.turns, self.start.deadline());
         self.look_at_dump()?;
+        self.lookups.check()?;
         check_step(self)?;
         self.steps += 1;
         if self.steps.is_multiple_of(LOOK) { check_sums(self) } else { Ok(()) }

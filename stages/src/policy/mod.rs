@@ -37,9 +37,7 @@ use crate::{Context, Stage, StageName};
 pub use list_number::ListNumber;
 pub use local_error::LocalDataError;
 pub use rpz::{RpzError, check_policy_zone};
-pub use ruleset::{
-    Digest, Explained, MissVerdict, Redirected, RuleOutcome, RuleSource, Ruleset, RulesetError,
-};
+pub use ruleset::{Digest, Explained, MissVerdict, RuleOutcome, RuleSource, Ruleset, RulesetError};
 pub use runtime::{RuntimeEntry, RuntimeNames};
 
 /// The stage that answers for local and blocked names.

@@ -9,7 +9,6 @@
 mod action;
 mod build;
 mod error;
-mod message;
 mod trigger;
 
 use std::cmp::Reverse;
@@ -23,15 +22,13 @@ use super::local::{Entries, Node};
 use super::names::Names;
 use crate::lpm::Clients;
 use crate::wire::dns::rtype;
-use crate::wire::name::Seed;
-use crate::wire::record::Section;
+use crate::wire::name::{MAX_NAME, Seed};
+use crate::wire::record::{Records, Section, WireRecord, take_labels};
 use action::Ranked;
 use build::Build;
-use message::{addresses, records, whole_name};
 
 pub(super) use action::Action;
 pub use error::RpzError;
-pub(super) use message::{WholeName, alias_targets};
 
 /// Name servers of one answer that are looked at.
 const MAX_SERVERS: usize = 16;
@@ -209,6 +206,38 @@ fn find_in<'m>(
     let best =
         found.max_by_key(|(length, address, _)| (*length, Reverse((address.len(), *address))));
     best.map(|(_, _, action)| action)
+}
+
+/// A name without pointers, in lower case.
+pub(super) type WholeName = ArrayVec<u8, MAX_NAME>;
+
+/// The name at `at` of a message.
+fn whole_name(message: &[u8], at: usize) -> Option<WholeName> {
+    let mut name = WholeName::new();
+    take_labels(message, at, |label| name.try_extend_from_slice(label).is_ok())?;
+    name.make_ascii_lowercase();
+    Some(name)
+}
+
+/// The records of a message, as far as they can be read.
+fn records(message: &[u8]) -> impl Iterator<Item = WireRecord> {
+    Records::new(message).into_iter().flatten().map_while(Result::ok)
+}
+
+/// The names that aliases in an answer lead to, in lower case.
+pub(super) fn alias_targets(message: &[u8]) -> impl Iterator<Item = WholeName> {
+    records(message)
+        .filter(|record| record.section == Section::Answer && record.rtype == rtype::CNAME)
+        .filter_map(|record| whole_name(message, record.data_at))
+}
+
+/// The addresses in a section: where their owner's name is, and they themselves.
+fn addresses(message: &[u8], section: Section) -> impl Iterator<Item = (usize, &[u8])> {
+    records(message)
+        .filter(move |record| record.section == section)
+        .filter(|record| matches!(record.rtype, rtype::A | rtype::AAAA))
+        .filter_map(|record| Some((record.start, message.get(record.data_at..record.end)?)))
+        .filter(|(_, address)| matches!(address.len(), 4 | 16))
 }
 
 #[cfg(test)]

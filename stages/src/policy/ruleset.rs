@@ -12,8 +12,6 @@ mod error;
 mod explain;
 mod load;
 mod misses;
-mod redirected;
-mod source;
 
 use std::sync::Arc;
 
@@ -41,7 +39,6 @@ pub use error::RulesetError;
 pub use explain::{Explained, RuleOutcome, RuleSource};
 pub use load::Digest;
 pub use misses::MissVerdict;
-pub use redirected::Redirected;
 
 /// Everything that names are judged by.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 //! misses, encode a third for error replies, neighbor a fourth for pings.
 
 mod bucket;
-mod budget;
 mod limiter;
 mod prefixes;
 mod table;
@@ -17,7 +16,7 @@ use crate::step::{Exits, Reason, Run, Step};
 use crate::wire::layout::Flags;
 use crate::wire::name::Seed;
 use crate::{Context, Stage, StageName};
-pub use budget::Budget;
+pub use bucket::Budget;
 pub use limiter::{LimitDecision, Limiter};
 pub use prefixes::ClientPrefixes;
 
@@ -35,6 +34,11 @@ impl RateLimit {
             limiter: Limiter::of_queries(config, ticks_per_second, seed),
             exempts_cookies: config.ratelimit.exempt_valid_cookies,
         }
+    }
+
+    /// The stage with a limiter that limits nothing.
+    pub fn off(limiter: Limiter) -> Self {
+        Self { limiter, exempts_cookies: false }
     }
 
     /// Its limiter.

@@ -11,8 +11,6 @@
 //! they are quick.
 
 mod news;
-#[cfg(test)]
-mod simulation;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -300,3 +298,6 @@ impl<A> Reload<A> {
         self.outputs.push_back(ReloadOutput::Refused(vec![asker], (refusal, why.into())));
     }
 }
+
+#[cfg(test)]
+mod simulation;

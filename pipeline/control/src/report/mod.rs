@@ -17,6 +17,7 @@ pub use self::parts::{
     ConnectionReport, FetchReport, HitterReport, LogReport, NextHopReport, SinkReport,
     StreamReport, TapReport, UpstreamReport, ZoneReport, count,
 };
+use self::parts::{numbers, table, tables};
 pub use self::process::{PrivilegeReport, ProcessReport};
 use crate::health::{NodeState, NodeVerdict};
 
@@ -67,15 +68,17 @@ pub struct Report {
     /// The frame pool.
     pub frames: FrameReport,
     /// The cache, by shard.
+    #[serde(deserialize_with = "tables")]
     pub cache: Vec<Named>,
     /// The slow path, by thread.
+    #[serde(deserialize_with = "tables")]
     pub slow_path: Vec<Named>,
     /// The upstream resolvers.
     pub upstreams: Vec<UpstreamReport>,
     /// The next hops of queries that leave by ports.
     pub next_hops: Vec<NextHopReport>,
     /// The client table, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "table", skip_serializing_if = "Option::is_none")]
     pub clients: Option<Named>,
     /// The parts of the query log, if queries are logged.
     #[serde(default)]
@@ -111,7 +114,7 @@ pub struct PortReport {
     #[serde(default)]
     pub removed: bool,
     /// Its counters, by name, and how often its link changed.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "numbers")]
     pub stats: Named,
     /// The driver's extended counters.
     pub xstats: Named,
@@ -123,7 +126,7 @@ pub struct WorkerReport {
     /// Its CPU.
     pub core: usize,
     /// Its counters, by name.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "numbers")]
     pub counters: Named,
     /// Its queues and rings.
     pub links: Vec<LinkReport>,

@@ -1,7 +1,8 @@
 //! The parts of an instance that have a table of counters each.
 
 use pmdns_counters::Named;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 /// Declares the report of a part: its name, and its counters by the names of their table.
 macro_rules! parts {
@@ -13,7 +14,7 @@ macro_rules! parts {
             $(#[doc = $name_text])*
             pub $name: String,
             /// The counters, by name.
-            #[serde(flatten)]
+            #[serde(flatten, deserialize_with = "numbers")]
             pub counters: Named,
         }
 
@@ -94,7 +95,7 @@ pub struct NextHopReport {
     /// Seconds since it last answered; `None`: never.
     pub age_seconds: Option<u64>,
     /// The counters, by name.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "numbers")]
     pub counters: Named,
 }
 
@@ -115,7 +116,55 @@ impl NextHopReport {
     }
 }
 
+/// The counters among the fields of a part. A later instance may have fields that are no numbers: they are left out.
+pub(super) fn numbers<'de, D: Deserializer<'de>>(part: D) -> Result<Named, D::Error> {
+    let fields = Map::<String, Value>::deserialize(part)?;
+    Ok(fields.into_iter().filter_map(|(name, value)| Some((name, value.as_u64()?))).collect())
+}
+
+/// A part that is nothing but its counters.
+#[derive(Deserialize)]
+struct Table(#[serde(deserialize_with = "numbers")] Named);
+
+/// The counters of parts that have numbers.
+pub(super) fn tables<'de, D: Deserializer<'de>>(parts: D) -> Result<Vec<Named>, D::Error> {
+    let tables = Vec::<Table>::deserialize(parts)?;
+    Ok(tables.into_iter().map(|Table(counters)| counters).collect())
+}
+
+/// The counters of a part that there may be.
+pub(super) fn table<'de, D: Deserializer<'de>>(part: D) -> Result<Option<Named>, D::Error> {
+    let table = Option::<Table>::deserialize(part)?;
+    Ok(table.map(|Table(counters)| counters))
+}
+
 /// The counter of this name. An instance of another version may not have it: then it is zero.
 pub fn count(counters: &Named, name: &str) -> u64 {
     counters.get(name).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Report;
+
+    #[test]
+    fn a_field_of_a_later_instance_makes_no_report_unreadable() {
+        let (_, report) = crate::testing::reports();
+        let mut sent = serde_json::to_value(&report).unwrap();
+        let parts = sent.as_object_mut().unwrap().values_mut().filter_map(Value::as_array_mut);
+        let mut later = 0;
+        for part in parts.flatten().filter_map(Value::as_object_mut) {
+            part.insert("later".to_owned(), Value::from("text"));
+            part.insert("later_still".to_owned(), Value::Null);
+            later += 1;
+        }
+        assert!(later > 12, "{later} parts have another field");
+        sent["clients"]["later"] = Value::from(true);
+        let read: Report = serde_json::from_value(sent).unwrap();
+        assert_eq!(read.clients, report.clients);
+        assert_eq!(read.streams, report.streams);
+        assert_eq!(read.upstreams[1].counter("queries"), report.upstreams[1].counter("queries"));
+        assert_eq!(read.ports[0].stats, report.ports[0].stats);
+    }
 }

@@ -26,6 +26,8 @@ use self::shared::Shared;
 pub use self::threads::Running;
 use crate::clock::{Clock, FIRST_SECOND};
 use crate::exceptions::TapThread;
+use crate::lending::LimitsLender;
+use crate::lookup_line::LookupLine;
 use crate::observe::ObserverLender;
 use crate::ports::AllPortNews;
 use crate::probe::Prober;
@@ -34,7 +36,6 @@ use crate::slowpath::{self, SlowPathParts};
 use crate::snapshot::CacheJobs;
 use crate::topology::Topology;
 use crate::worker::{Lent, Worker};
-use crate::zone_limits::LimitsLender;
 
 /// Everything is built, nothing is started. Tests call the workers' turns themselves.
 pub struct Engine {
@@ -50,6 +51,8 @@ pub struct Engine {
     pub news: AllPortNews,
     /// Jobs on the cache while they run.
     pub cache_jobs: CacheJobs,
+    /// Finds out what would become of queries.
+    pub lookups: LookupLine,
     /// Lends observers to the data cores.
     pub observers: ObserverLender,
     /// The pages that the cache got.
@@ -93,8 +96,9 @@ impl Engine {
             lent.map(|((rules, zone_limits), observers)| Lent { rules, zone_limits, observers });
         let taps = shared.taps(rings.taps);
         let workers = shared.workers(&topology, rings.workers, lent);
-        let Shared { config, cache, gauges, news, stop, .. } = shared;
+        let Shared { config, cache, gauges, news, stop, stages, ports, .. } = shared;
         Ok(Self {
+            lookups: LookupLine::new(stages, foundations.ruleset, ports, seed),
             cache_jobs: CacheJobs::new(cache_jobs, cache, gauges.clock, config.scope_map()),
             workers,
             slow_path,

@@ -5,7 +5,6 @@
 //! them. Data cores make no system call for this. [`interface`] makes the TAP, over vhost-net where the kernel has that, and
 //! gives it the port's addresses.
 
-mod counters;
 #[cfg(test)]
 mod fake;
 pub mod interface;
@@ -13,10 +12,9 @@ mod netlink;
 mod outlet;
 mod thread;
 
-pub use self::counters::{TapCounters, TapSnapshot};
 pub(crate) use self::outlet::KernelOutlets;
 pub(crate) use self::thread::TapRings;
-pub use self::thread::{TapThread, run};
+pub use self::thread::{TapCounters, TapSnapshot, TapThread, run};
 
 use pmdns_nics::MAX_BURST;
 use pmdns_stages::exceptions::ExceptionClass;

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pmdns_config::narrow::to_u8;
-use pmdns_counters::add;
+use pmdns_counters::{add, counters};
 use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST, release};
 use pmdns_stages::Packet;
 use pmdns_stages::exceptions::{ExceptionClass, KnownRouters, finish_checksum};
 
-use super::counters::TapCounters;
 use crate::ports::AllPortNews;
 use crate::ring::{RingReceiver, RingSender};
 use crate::threads;
@@ -29,6 +28,26 @@ pub(crate) struct TapRings {
     pub(crate) exceptions: Vec<Vec<RingReceiver<Packet>>>,
     /// To the core that sends what the kernel sends; `None` at the end.
     pub(crate) frames: Option<RingSender<Frame>>,
+}
+
+counters! {
+    /// The counters of one TAP, while its thread counts.
+    TapCounters,
+    /// The counters of one TAP.
+    TapSnapshot {
+        /// Frames that the kernel took.
+        to_kernel: counter,
+        /// Frames that the kernel did not take: the interface is down or gone.
+        refused: counter,
+        /// Frames that the kernel sent, and that went to a data core.
+        from_kernel: counter,
+        /// Frames that the kernel sent and that are too long for a packet buffer.
+        too_long: counter,
+        /// Whether the interface has carrier, as the port's link: 1 or 0.
+        link_up: gauge,
+        /// Whether the interface was deleted by somebody else: 1 or 0. Then nothing passes until a restart.
+        gone: gauge,
+    }
 }
 
 /// The thread of one TAP.

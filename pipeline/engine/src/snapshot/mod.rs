@@ -18,8 +18,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use pmdns_config::files::open_regular;
-use pmdns_resolver::{Inquiry, Outlook, TakenIn};
-use pmdns_stages::cache::{Cache, Entry, Key, NameBuffer, Purge};
+use pmdns_resolver::{Outlook, TakenIn};
+use pmdns_stages::Context;
+use pmdns_stages::cache::{Cache, Entry, NameBuffer, Purge};
+use pmdns_stages::miss::Miss;
 
 pub use file::{SnapshotError, check, create};
 
@@ -137,14 +139,11 @@ impl CacheJobs {
     }
 
     /// The outcome of a miss, asked of the thread whose shard has the key.
-    pub fn outlook(&self, key: Key<'_>, exempt: Option<u8>) -> Result<Outlook, SnapshotError> {
-        let seed = self.cache.seed();
-        let shard = self.cache.shard_of(key.hash(seed, seed.hash(key.name)));
+    pub fn outlook(&self, miss: Miss) -> Result<Outlook, SnapshotError> {
+        let shard = self.cache.shard_of(miss.key().hash(self.cache.seed(), miss.key));
         let thread = self.threads.get(shard).ok_or(SnapshotError::Ended)?;
-        let Key { name, qtype, qclass, flags } = key;
-        let inquiry = Inquiry { name: name.into(), qtype, qclass, flags, exempt };
         let (done, told) = crossbeam_channel::bounded(1);
-        let request = JobRequest::Outlook(inquiry, done);
+        let request = JobRequest::Outlook(Box::new(miss), done);
         thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
         told.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)
     }
@@ -324,7 +323,12 @@ impl CacheJobs {
 
     /// Unix time, and the process's own seconds.
     pub fn now(&self) -> (u64, u32) {
-        (self.clock.date(), self.clock.context(self.clock.now()).seconds)
+        (self.clock.date(), self.context().seconds)
+    }
+
+    /// The time as the stages see it.
+    pub fn context(&self) -> Context {
+        self.clock.context(self.clock.now())
     }
 
     /// Waits until no other job runs. That job may wait for a hanging disk.

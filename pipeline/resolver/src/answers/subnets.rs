@@ -48,13 +48,23 @@ impl Subnets {
 
     /// The answer to `question` for the longest network that contains the client's, and the length of that network.
     pub(crate) fn find(&mut self, question: &Question, seconds: u32) -> Option<(&Entry, u8)> {
+        let (place, length) = self.place(question, seconds)?;
+        self.answers.get(&place).map(|entry| (entry, length))
+    }
+
+    /// The same answer, which is not noted as used.
+    pub(crate) fn peek(&self, question: &Question, seconds: u32) -> Option<&Entry> {
+        self.answers.peek(&self.place(question, seconds)?.0)
+    }
+
+    fn place(&self, question: &Question, seconds: u32) -> Option<(Question, u8)> {
         let subnet = question.subnet()?;
         let mut wanted = question.clone();
         for length in self.lengths_around(subnet) {
             wanted.ask_for(Some(subnet.cut(length)), self.seed);
             let found = self.answers.peek(&wanted);
             if found.is_some_and(|entry| entry.head().expires > seconds) {
-                return self.answers.get(&wanted).map(|entry| (entry, length));
+                return Some((wanted, length));
             }
         }
         None

@@ -1,9 +1,7 @@
 //! Questions: those of clients, those under way, and how clients share bounded resources.
 
-pub(crate) mod alias_targets;
 pub(crate) mod failures;
 pub(crate) mod hashed;
-pub(crate) mod ipv4;
 pub(crate) mod pending;
 pub(crate) mod plan;
 pub(crate) mod prefixes;
@@ -11,6 +9,7 @@ pub(crate) mod question;
 pub(crate) mod quota;
 pub(crate) mod refusals;
 pub(crate) mod round_robin;
+pub(crate) mod targets;
 pub(crate) mod variants;
 
 use std::rc::Rc;
@@ -25,14 +24,14 @@ use pmdns_stages::wire::name::Seed;
 
 use crate::counters::{Counters, count, lower};
 use crate::timers::Timers;
-use alias_targets::AliasTargets;
 use failures::Failures;
-use ipv4::Ipv4Targets;
 use pending::{Admission, Expired, Limits, Pending, Ticket, Waiter};
 use plan::Plan;
 use prefixes::{Client, ClientHasher, ClientPrefix};
 use question::Question;
 use refusals::Refusals;
+use targets::AliasTargets;
+use targets::Ipv4Targets;
 use variants::Variants;
 
 /// How long a failure is remembered: the shortest time that RFC 9520 section 3.2 allows. So clients notice the end of

@@ -14,10 +14,10 @@ use super::shedding::Reason;
 use super::{Outcome, Resolver};
 use crate::answers::dns64::Ipv6;
 use crate::counters::count;
-use crate::questions::ipv4::WithoutIpv6;
 use crate::questions::pending::{Admission, Ticket};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
+use crate::questions::targets::WithoutIpv6;
 use crate::upstreams::replies::Answer;
 
 impl Resolver {

@@ -10,13 +10,12 @@ mod asking;
 mod dns64;
 mod ending;
 mod network;
-mod outlook;
 mod rejudging;
 mod shedding;
+mod standing;
 mod upkeep;
 mod validating;
 
-use std::cell::LazyCell;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use std::vec::Drain;
 
 use pmdns_config::Config;
 use pmdns_nics::FramePool;
-use pmdns_stages::cache::{Cache, Key, Lifetimes, Retention, Writer};
+use pmdns_stages::cache::{Cache, Entry, EntryRef, Lifetimes, Retention, Writer};
 use pmdns_stages::encode::Encode;
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
@@ -32,7 +31,6 @@ use pmdns_stages::{Context, Tick};
 use pmdns_validator::TrustAnchors;
 
 use crate::answers::Answers;
-use crate::answers::nxdomain_cut::Denial;
 use crate::answers::outlets::{Answered, Outlets};
 use crate::answers::responder::Responder;
 use crate::answers::stale::Stale;
@@ -42,11 +40,12 @@ use crate::cache_jobs::jobs::Jobs;
 use crate::cache_jobs::prefetch::Prefetch;
 use crate::counters::{CacheCounters, Counters, count};
 use crate::origin::Origin;
+use crate::outlook::Standing;
 use crate::output::Output;
 use crate::questions::Questions;
 use crate::questions::pending::{Admission, Waiter};
 use crate::questions::prefixes::Client;
-use crate::questions::question::{Question, zone_of};
+use crate::questions::question::Question;
 use crate::random::Random;
 use crate::roster::Roster;
 use crate::settings::Settings;
@@ -258,28 +257,33 @@ impl Resolver {
             return;
         }
         let question = self.question(miss);
-        if !self.upstreams.peers.has_scope(question.key().scope()) {
-            // The line has rules already that this thread looks at next.
-            return self.servfail(waiter, ExtendedError::NOT_READY);
+        let (is_cached, mut doubt) = (self.answers.store.get(&question).is_some(), None);
+        let standing = match self.standing(&question, miss, is_cached, &mut doubt) {
+            Standing::Cached(found) if self.give_cached(waiter, found) => return,
+            // It has been evicted.
+            Standing::Cached(_) => self.standing(&question, miss, false, &mut doubt),
+            standing => standing,
+        };
+        if let Some(entry) = doubt {
+            self.confirm(&entry);
         }
-        // Nearly always the cache has nothing, and is read once.
-        let is_cached = self.answers.store.get(&question).is_some();
-        if self.is_known_now(&question, waiter, is_cached) {
-            return;
-        }
-        let stale = if is_cached { self.answers.stale_answer(&question) } else { None };
-        let failed = self.questions.why_failed(&question);
-        let patience = match stale {
-            Some(entry) if failed.is_some() || self.questions.is_resting(&question) => {
-                return self.answers.give_stale(waiter, &entry);
+        let stale = match standing {
+            Standing::NotReady | Standing::Cached(_) => {
+                return self.servfail(waiter, ExtendedError::NOT_READY);
             }
+            Standing::ForSubnet => return self.give_for_subnet(waiter, &question),
+            Standing::Denied(entry) => return self.give_denial(waiter, &entry),
+            Standing::Stale(entry) => return self.answers.give_stale(waiter, &entry),
+            Standing::Failed(why) => {
+                count(&self.counters.failed_recently);
+                return self.servfail(waiter, why);
+            }
+            Standing::Asked { stale } => stale,
+        };
+        let patience = match stale {
             Some(_) => self.answers.stale.patience,
             None => self.client_patience,
         };
-        if let Some(why) = failed {
-            count(&self.counters.failed_recently);
-            return self.servfail(waiter, once_cached(why));
-        }
         let client = self.questions.client(miss);
         let mut admission = self.admit(&question, waiter, client, patience);
         if let Admission::Shed(_) = admission {
@@ -325,42 +329,25 @@ impl Resolver {
     }
 
     /// Answers a miss from the cache. The answer may have come for another client while the miss was on its way here.
-    fn is_known_now(&mut self, question: &Question, waiter: Waiter<'_>, is_cached: bool) -> bool {
-        let found = if is_cached { self.answers.find(question) } else { None };
+    fn give_cached(&mut self, waiter: Waiter<'_>, found: EntryRef) -> bool {
+        let Answers { responder, context, .. } = &mut self.answers;
+        let cached = pmdns_stages::Answer::Cached(found);
+        responder.staged(waiter, cached, context, |counters| &counters.answered_from_cache_late)
+    }
+
+    fn give_for_subnet(&mut self, waiter: Waiter<'_>, question: &Question) {
         let Answers { subnets, responder, context, .. } = &mut self.answers;
-        if found.map(pmdns_stages::Answer::Cached).is_some_and(|cached| {
-            responder.staged(waiter, cached, context, |counters| &counters.answered_from_cache_late)
-        }) {
-            return true;
-        }
-        let usable = |entry: &pmdns_stages::cache::Entry| {
-            !(waiter.miss.is_from_stream() && entry.head().has_to_be_asked())
-        };
-        if let Some((entry, scope)) =
-            subnets.find(question, context.seconds).filter(|found| usable(found.0))
-        {
+        if let Some((entry, scope)) = subnets.find(question, context.seconds) {
             responder.entry(waiter, entry, scope, Origin::Cache, context, |counters| {
                 &counters.answered_for_subnet
             });
-            return true;
         }
-        let peers = &self.upstreams.peers;
-        let group = LazyCell::new(|| peers.group_of(question.zone()));
-        let is_asked_alike = |key: Key<'_>| peers.group_of(zone_of(key)) == *group;
-        match self.answers.denial(question, is_asked_alike) {
-            Denial::Firm(entry) => {
-                let Answers { responder, context, .. } = &mut self.answers;
-                let origin = Origin::Cache;
-                responder
-                    .entry(waiter, &entry, 0, origin, context, |counters| &counters.nxdomain_cut);
-                true
-            }
-            Denial::Doubtful(entry) => {
-                self.confirm(&entry);
-                false
-            }
-            Denial::None => false,
-        }
+    }
+
+    fn give_denial(&mut self, waiter: Waiter<'_>, entry: &Entry) {
+        let Answers { responder, context, .. } = &mut self.answers;
+        let origin = Origin::Cache;
+        responder.entry(waiter, entry, 0, origin, context, |counters| &counters.nxdomain_cut);
     }
 
     /// The question of a client, with the network that upstreams will be told, and the rule that applies.
@@ -380,16 +367,5 @@ impl Resolver {
     fn servfail(&mut self, waiter: Waiter<'_>, why: ExtendedError) {
         let Answers { responder, context, .. } = &mut self.answers;
         responder.servfail(waiter, why, context);
-    }
-}
-
-/// The error to report when a remembered failure is served again. Reasons from an upstream or from validation are kept.
-/// Reachability errors become Cached Error.
-fn once_cached(why: ExtendedError) -> ExtendedError {
-    match why {
-        ExtendedError::NO_REACHABLE_AUTHORITY | ExtendedError::NETWORK_ERROR => {
-            ExtendedError::CACHED_ERROR
-        }
-        _ => why,
     }
 }

@@ -1,12 +1,26 @@
-//! Media of queries over UDP. Sockets of the kernel are few; a port of ours has a UDP port for every query.
+//! The way of a query, and media of queries over UDP. Sockets of the kernel are few; a port of ours has a UDP port for every query.
 //! So each medium has its own limit, its own shares by client prefix, and its own queue of late batches. On a port of ours
 //! each family is a medium, because it has its own query sources.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::quota::Quota;
+
+/// The addresses of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Index of the upstream.
+    pub upstream: usize,
+    /// The upstream's.
+    pub to: SocketAddr,
+    /// Ours, if the operator chose one.
+    pub from: Option<IpAddr>,
+    /// The port that the queries leave by; `None`: by a socket of the kernel.
+    pub port: Option<usize>,
+}
 
 /// The medium of queries to an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ pub(crate) mod capabilities;
 pub(crate) mod connection;
 pub(crate) mod cookies;
 pub mod encrypted;
-pub(crate) mod fallback;
 pub(crate) mod groups;
 pub(crate) mod health;
 pub(crate) mod letter_case;
@@ -21,7 +20,6 @@ pub(crate) mod port_replies;
 pub(crate) mod query;
 pub(crate) mod replies;
 pub(crate) mod retry;
-mod route;
 mod tcp_queries;
 mod turns;
 pub(crate) mod udp_batch;
@@ -48,10 +46,10 @@ use believed_errors::BelievedErrors;
 use cookies::CookieSecret;
 use encrypted::Encrypted;
 use medium::NetworkLimits;
+pub use medium::Route;
 use network::{Network, Timer};
 use peers::Peers;
 use query::{Proof, Try};
-pub use route::Route;
 use udp_batch::UdpQuery;
 
 /// The upstreams of one thread, and its queries to them.

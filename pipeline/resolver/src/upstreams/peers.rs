@@ -24,9 +24,9 @@ use crate::upstreams::cookies::{CookieSecret, Learnt, Sent, Shown};
 use crate::upstreams::groups::Groups;
 use crate::upstreams::health::Health;
 use crate::upstreams::medium::Medium;
+use crate::upstreams::medium::Route;
 use crate::upstreams::query::{ReplyKind, rcode_of};
 use crate::upstreams::retry::RetryTimeout;
-use crate::upstreams::route::Route;
 
 /// The upstreams, by slot.
 pub(crate) struct Peers {

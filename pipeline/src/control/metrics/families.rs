@@ -19,11 +19,11 @@ use super::traffic;
 
 use crate::admission::ConnectionSnapshot;
 use crate::clients::ClientSnapshot;
-use crate::hitters::HitterSnapshot;
 use crate::lists::ListSnapshot;
-use crate::query_log::LogSnapshot;
 use crate::sinks::SinkSnapshot;
 use crate::transfer::ZoneSnapshot;
+use pmdns_insight::hitters::HitterSnapshot;
+use pmdns_insight::query_log::LogSnapshot;
 
 /// Upper bounds of the exported latency buckets, in seconds. They do not depend on the clock, so the figures of several
 /// machines and restarts can be compared.

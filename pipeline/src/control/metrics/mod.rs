@@ -19,9 +19,7 @@ mod tests {
     use super::family::{Family, MetricKind};
     use crate::admission::ConnectionSnapshot;
     use crate::clients::ClientSnapshot;
-    use crate::hitters::HitterSnapshot;
     use crate::lists::ListSnapshot;
-    use crate::query_log::LogSnapshot;
     use crate::sinks::SinkSnapshot;
     use crate::transfer::ZoneSnapshot;
     use pmdns_control::report::{Named, Report};
@@ -30,6 +28,8 @@ mod tests {
     use pmdns_engine::counters::Tally;
     use pmdns_engine::exceptions::TapSnapshot;
     use pmdns_engine::slowpath::{CacheSnapshot, CountersSnapshot, UpstreamSnapshot};
+    use pmdns_insight::hitters::HitterSnapshot;
+    use pmdns_insight::query_log::LogSnapshot;
     use pmdns_nics::PortStats;
     use pmdns_stages::next_hop::HopCounts;
     use pmdns_streams::counters::StreamSnapshot;

@@ -1,16 +1,18 @@
 //! Answers that several views share and their rules judge differently. The cache keeps what an upstream said, with the mark
-//! [`Head::BY_VIEW`]. Each client gets what its view says, on the way out: from lookup, and from the slow path.
+//! [`Head::BY_VIEW`]. Each client gets what its view says, on the way out: from lookup, and from the slow path. So it is with
+//! redirections of names that do not exist.
 
 use arrayvec::ArrayVec;
 
 use super::{RuleDecision, RuleSource, Ruleset, Verdict, policy_verdict};
+use crate::answer::{Answer, LocalRef};
 use crate::cache::{Head, Key, Words, message_start};
 use crate::packet::Packet;
 use crate::policy::filter::Candidates;
 use crate::policy::list_number::ListNumber;
 use crate::policy::rpz::{Action, WholeName, alias_targets};
 use crate::step::Step;
-use crate::wire::dns::rtype;
+use crate::wire::dns::{Rcode, rtype};
 
 /// Aliases of one answer that are looked at.
 const MAX_ALIASES: usize = 16;
@@ -57,6 +59,28 @@ impl Ruleset {
         let step = answer.is_valid().then(|| self.carry_out(verdict, packet))??;
         // The alias of a rule is given as it is.
         Some(if step == Step::SLOW_PATH { Step::ANSWER } else { step })
+    }
+
+    /// Puts the addresses of a redirection in the place of the answer that a packet was to get, if one is about it. Says
+    /// whether it did.
+    fn redirect(&self, packet: &mut Packet, head: &Head, answer: &impl Words) -> bool {
+        let view = packet.layout.who.view();
+        let found = self.read.redirects.find(Key::of(packet.query()), head, view);
+        // What was read of the cache may be no entry any more, and encode finds that out.
+        let Some((place, number)) = found.filter(|_| answer.is_valid()) else { return false };
+        packet.answer = match number {
+            Some(number) => Answer::Local(LocalRef { generation: self.generation, number }),
+            None => Answer::Rcode(Rcode::NOERROR),
+        };
+        packet.extended_error = Some(ListNumber::Redirect(place).as_reason());
+        true
+    }
+
+    /// Whether clients in one of the views that share this answer are redirected.
+    pub(super) fn redirects_in_scope(&self, key: Key<'_>, answer: &Head) -> bool {
+        let redirects = &self.read.redirects;
+        !redirects.are_none()
+            && self.views_of(key.scope()).any(|view| redirects.find(key, answer, view).is_some())
     }
 
     /// The verdict of a view on an answer that several share, and what it comes from.

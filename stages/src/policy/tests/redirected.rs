@@ -30,6 +30,11 @@ fn config(settings: impl FnOnce(&mut Redirect)) -> Config {
 
 /// What a client gets whose last octet is this, if the answer is this one: the same by lookup and by the slow path.
 fn outcome(config: &Config, client: u8, asked: &QueryFrame, answer: &Entry) -> Answer {
+    hit(config, client, asked, answer).answer
+}
+
+/// The packet of that client behind lookup.
+fn hit(config: &Config, client: u8, asked: &QueryFrame, answer: &Entry) -> Packet {
     let rules = Arc::new(Ruleset::load(config, seed(), 1).unwrap().0);
     let ports: Ports = [Port::new(OUR_MAC, [OUR_IPV4.into()])].into();
     let asked = QueryFrame { source: vec![10, 77, 0, client], ..asked.clone() };
@@ -48,7 +53,7 @@ fn outcome(config: &Config, client: u8, asked: &QueryFrame, answer: &Entry) -> A
         true => assert_eq!((late.answer, late.extended_error), (hit.answer, hit.extended_error)),
         false => assert!(matches!(hit.answer, Answer::Cached(_)) && hit.extended_error.is_none()),
     }
-    hit.answer
+    hit
 }
 
 fn denial(query: &QueryFrame, flags: u8, answers: u16) -> Entry {
@@ -167,8 +172,8 @@ fn the_first_table_about_a_name_decides() {
     let second = Redirect { names: Vec::new(), views: Vec::new(), ..config.redirects[0].clone() };
     config.redirects.push(second);
     let query = query("x.a.example. A");
-    let (denial, rules) = (denial(&query, 0, 0), Ruleset::load(&config, seed(), 1).unwrap().0);
-    let key = Key { name: &query.name, qtype: 1, qclass: 1, flags: 0 };
-    let place = |view| rules.redirected(key, &denial.head(), view).map(|found| found.place);
-    assert_eq!([place(0), place(1)], [Some(0), Some(1)], "by view");
+    let denial = denial(&query, Head::NEGATIVE, 0);
+    let place = |client| hit(&config, client, &query, &denial).extended_error?.rule();
+    let redirect = |place| ListNumber::Redirect(place).as_reason().rule();
+    assert_eq!([place(3), place(1)], [redirect(0), redirect(1)], "by view");
 }
