@@ -14,8 +14,8 @@ accept=no
 [[ ${1-} != -* ]] || { sed -n '2,6s/^# //p' scripts/instructions.sh >&2; exit 2; }
 
 command -v valgrind > /dev/null || scripts/install.sh --lab
-cargo build --quiet --profile instructions --package pmdns-bench --bin instructions
-program=${CARGO_TARGET_DIR:-target}/instructions/instructions
+cargo build --quiet --release --package pmdns-bench --bin instructions
+program=${CARGO_TARGET_DIR:-target}/release/instructions
 mapfile -t all < <("$program")
 cases=("$@")
 [[ ${#cases[@]} -gt 0 ]] || cases=("${all[@]}")
