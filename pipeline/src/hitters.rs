@@ -96,8 +96,8 @@ mod tests {
         let (order, now) =
             (LimitOrder { zone: "example.com".to_owned(), rate: 0, seconds: None }, Instant::now());
         let author = Author { by: "test".into(), since: 0, until_restart: false };
-        limiter.limit(&order, &author, now).unwrap();
-        limiter.turn(now);
+        limiter.change(&Call::Limit(order), (&author, false), now, |_| Ok(())).unwrap();
+        limiter.turn((now, 0));
         // Long enough for a worker's next housekeeping.
         std::thread::sleep(Duration::from_millis(11));
         rig.settle();

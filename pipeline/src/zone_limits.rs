@@ -28,6 +28,8 @@ struct Made {
     until: Option<Instant>,
     /// The same, in seconds since 1970.
     ends: Option<u64>,
+    /// Whether an earlier process has made it, so that `until` depends on the clock of this start.
+    is_of_before: bool,
     author: Author,
     /// Misses a second of the flood it is for.
     misses: u64,
@@ -67,63 +69,65 @@ impl ZoneLimiter {
         Self { lender, answer, prefixes, ticks_per_second, made, is_changed, refused_before }
     }
 
-    /// Makes a change of limits. Returns what it does, and the line that keeps it.
+    /// Makes a change of limits, once `keep` has taken the line that keeps it. `is_kept` says whether the file has a limit of the
+    /// zone. Returns what it does, and what `keep` gave.
     ///
     /// # Errors
     ///
-    /// It cannot be made, and the text says why.
-    pub fn change(
+    /// It cannot be made or kept, and the text says why.
+    pub fn change<T>(
         &mut self,
         call: &Call,
-        author: &Author,
+        (author, is_kept): (&Author, bool),
         now: Instant,
-    ) -> Result<(String, JournalLine), Refused> {
+        keep: impl FnOnce(JournalLine) -> Result<T, Refused>,
+    ) -> Result<(String, T), Refused> {
         match call {
-            Call::Limit(order) => self.limit(order, author, now),
-            Call::Unlimit(zone) => self.unlimit(zone),
+            // A limit that it has is replaced, and what that has counted begins anew.
+            Call::Limit(order) => self.make(order, (author.clone(), 0), now, |made| {
+                keep(JournalLine::Set(Box::new(made.change())))
+            }),
+            Call::Unlimit(text) => {
+                let zone = zone_of(text)?;
+                if !is_kept && !self.made.iter().any(|made| made.zone == zone) {
+                    return Err((Refusal::Unknown, format!("`{text}` has no limit")));
+                }
+                let kept = keep(unset(text))?;
+                self.remove(|made| made.zone == zone);
+                Ok((format!("{text} has no limit any more"), kept))
+            }
             _ => Err((Refusal::Unable, "this is no change of limits".to_owned())),
         }
-    }
-
-    /// Limits a zone for an operator. A limit that it has is replaced, and what that has counted begins anew.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Self::change`].
-    pub fn limit(
-        &mut self,
-        order: &LimitOrder,
-        author: &Author,
-        now: Instant,
-    ) -> Result<(String, JournalLine), Refused> {
-        let done = self.make(order, author.clone(), 0, now)?;
-        let line = self.made.last().map(|made| JournalLine::Set(Box::new(made.change())));
-        Ok((done, line.ok_or_else(|| wrong("no limit was made".to_owned()))?))
     }
 
     /// Has limits in force that an earlier process has kept, at this time in seconds since 1970.
     pub fn take_kept(&mut self, kept: &[OperatorChange], (now, unix_time): (Instant, u64)) {
         for OperatorChange { what, author } in kept {
             let What::Limit(ZoneLimitKept { zone, rate, until }) = what else { continue };
-            let left =
-                until.map(|until| until.saturating_sub(unix_time).min(MAX_LIMIT_SECONDS.into()));
+            // The clock may be wrong: no limit lasts longer than it was to.
+            let left = until.map(|until| {
+                let whole = until.saturating_sub(author.since).min(MAX_LIMIT_SECONDS.into());
+                until.saturating_sub(unix_time).min(whole)
+            });
             let seconds = left.map(|left| u32::try_from(left).unwrap_or(u32::MAX));
             let order = LimitOrder { zone: zone.clone(), rate: *rate, seconds };
-            match self.make(&order, author.clone(), 0, now) {
+            match self.make(&order, (author.clone(), 0), now, |_| Ok(())) {
                 // The clock may have been wrong when it was made.
-                Ok(_) => self.made.last_mut().into_iter().for_each(|made| made.ends = *until),
+                Ok(_) => self.made.last_mut().into_iter().for_each(|made| {
+                    (made.ends, made.is_of_before) = (*until, true);
+                }),
                 Err((_, why)) => tracing::warn!("the limit of {zone} is not in force: {why}"),
             }
         }
     }
 
-    fn make(
+    fn make<T>(
         &mut self,
         order: &LimitOrder,
-        author: Author,
-        misses: u64,
+        (author, misses): (Author, u64),
         now: Instant,
-    ) -> Result<String, Refused> {
+        keep: impl FnOnce(&Made) -> Result<T, Refused>,
+    ) -> Result<(String, T), Refused> {
         let LimitOrder { zone: text, rate, seconds } = order;
         let zone = zone_of(text)?;
         if *rate > MAX_ZONE_RATE {
@@ -134,8 +138,8 @@ impl ZoneLimiter {
                 "the time is {seconds} s; allowed: 1 to {MAX_LIMIT_SECONDS}"
             )));
         }
-        self.remove(|made| made.zone == zone);
-        if self.made.len() >= MAX_ZONE_LIMITS {
+        let is_new = self.made.iter().all(|made| made.zone != zone);
+        if is_new && self.made.len() >= MAX_ZONE_LIMITS {
             let why = format!("{MAX_ZONE_LIMITS} zones are limited already; lift a limit first");
             return Err((Refusal::Unable, why));
         }
@@ -145,9 +149,13 @@ impl ZoneLimiter {
         let text = text.trim_end_matches('.').to_ascii_lowercase();
         let end = seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
         let done = format!("{text} is limited to {rate} misses a second{end}");
-        self.made.push(Made { zone, text, rate: *rate, until, ends, author, misses, limit });
+        let (rate, is_of_before) = (*rate, false);
+        let made = Made { zone, text, rate, until, ends, is_of_before, author, misses, limit };
+        let kept = keep(&made)?;
+        self.remove(|other| other.zone == made.zone);
+        self.made.push(made);
         self.is_changed = true;
-        Ok(done)
+        Ok((done, kept))
     }
 
     /// Limits a zone that is flooded with so many misses a second, in the place of that with fewest if there is no room.
@@ -173,15 +181,8 @@ impl ZoneLimiter {
             self.remove(|made| made.zone == zone);
         }
         let author = Author { by: FLOOD.to_owned(), since: unix_time(), until_restart: true };
-        self.make(order, author, misses, now).map(Some)
-    }
-
-    fn unlimit(&mut self, text: &str) -> Result<(String, JournalLine), Refused> {
-        let zone = zone_of(text)?;
-        match self.remove(|made| made.zone == zone) {
-            0 => Err((Refusal::Unknown, format!("`{text}` has no limit"))),
-            _ => Ok((format!("{text} has no limit any more"), unset(text))),
-        }
+        let made = self.make(order, (author, misses), now, |_| Ok(()))?;
+        Ok(Some(made.0))
     }
 
     /// The limits.
@@ -208,9 +209,12 @@ impl ZoneLimiter {
     }
 
     /// Lifts limits whose time is over, and lends the others to the cores if they have changed. Returns the lines by which the file
-    /// forgets those that it has.
-    pub fn turn(&mut self, now: Instant) -> Vec<JournalLine> {
-        let is_over = |made: &Made| made.until.is_some_and(|until| until <= now);
+    /// forgets those that it has. It is told the time in seconds since 1970 too: the clock may have been wrong at the start.
+    pub fn turn(&mut self, (now, unix_time): (Instant, u64)) -> Vec<JournalLine> {
+        let is_over = |made: &Made| {
+            made.until.is_some_and(|until| until <= now)
+                || made.is_of_before && made.ends.is_some_and(|ends| ends <= unix_time)
+        };
         let kept = self.made.iter().filter(|made| is_over(made) && !made.author.until_restart);
         let over = kept.map(|made| unset(&made.text)).collect();
         self.remove(is_over);
@@ -227,7 +231,7 @@ impl ZoneLimiter {
         self.is_changed = false;
     }
 
-    fn remove(&mut self, ends: impl Fn(&Made) -> bool) -> usize {
+    fn remove(&mut self, ends: impl Fn(&Made) -> bool) {
         let before = self.made.len();
         for made in self.made.extract_if(.., |made| ends(made)) {
             let (passed, refused) = made.limit.counts();
@@ -238,7 +242,6 @@ impl ZoneLimiter {
             );
         }
         self.is_changed |= self.made.len() < before;
-        before - self.made.len()
     }
 }
 
@@ -280,6 +283,52 @@ mod tests {
         LimitOrder { zone: zone.to_owned(), rate, seconds }
     }
 
+    fn limit(
+        limiter: &mut ZoneLimiter,
+        order: &LimitOrder,
+        now: Instant,
+    ) -> Result<(String, JournalLine), Refused> {
+        limiter.change(&Call::Limit(order.clone()), (&author(), false), now, Ok)
+    }
+
+    fn unlimit(limiter: &mut ZoneLimiter, zone: &str) -> Result<(String, JournalLine), Refused> {
+        limiter.change(&Call::Unlimit(zone.to_owned()), (&author(), false), Instant::now(), Ok)
+    }
+
+    #[test]
+    fn what_is_not_kept_is_not_made_and_what_is_hidden_can_be_lifted() {
+        let mut limiter = limiter(LimitsLender::new(1).0);
+        let now = Instant::now();
+        limit(&mut limiter, &order("a.example", 5, None), now).unwrap();
+        let before = limiter.list(now);
+        let refuse = |_| Err::<(), _>((Refusal::Busy, "full".to_owned()));
+        for call in [
+            Call::Limit(order("a.example", 6, None)),
+            Call::Limit(order("b.example", 6, None)),
+            Call::Unlimit("a.example".to_owned()),
+        ] {
+            let refused = limiter.change(&call, (&author(), false), now, refuse).unwrap_err();
+            assert_eq!((refused.0, limiter.list(now)), (Refusal::Busy, before.clone()));
+        }
+        let call = Call::Unlimit("hidden.example".to_owned());
+        let (_, line) = limiter.change(&call, (&author(), true), now, Ok).unwrap();
+        assert_eq!(line, unset("hidden.example"));
+    }
+
+    #[test]
+    fn a_wrong_clock_at_the_start_makes_no_limit_longer() {
+        let start = Instant::now();
+        let mut limiter = limiter(LimitsLender::new(1).0);
+        let what = ZoneLimitKept { zone: "a.example".to_owned(), rate: 5, until: Some(4600) };
+        let change = OperatorChange { what: What::Limit(what), author: author() };
+        // It is 1970.
+        limiter.take_kept(std::slice::from_ref(&change), (start, 0));
+        assert_eq!(limiter.list(start).limits[0].seconds_left, Some(3600));
+        assert_eq!(limiter.turn((start + Duration::from_secs(5), 4599)), []);
+        let over = limiter.turn((start + Duration::from_secs(6), 4600));
+        assert_eq!(over, [unset("a.example")], "the clock is right by now");
+    }
+
     #[test]
     fn limits_come_to_the_cores_and_end_in_time() {
         let (lender, mut cores) = LimitsLender::new(2);
@@ -290,14 +339,14 @@ mod tests {
             cores.iter_mut().for_each(|core| core.look(|_| taken += 1));
             taken
         };
-        limiter.turn(start);
+        limiter.turn((start, 1000));
         assert_eq!(taken(), 0, "nothing has changed");
-        limiter.limit(&order("Example.com.", 5, Some(60)), &author(), start).unwrap();
-        limiter.turn(start);
-        limiter.limit(&order("example.org", 0, None), &author(), start).unwrap();
-        limiter.turn(start);
+        limit(&mut limiter, &order("Example.com.", 5, Some(60)), start).unwrap();
+        limiter.turn((start, 1000));
+        limit(&mut limiter, &order("example.org", 0, None), start).unwrap();
+        limiter.turn((start, 1000));
         assert_eq!(taken(), 2, "the second waits until the first is taken");
-        limiter.turn(start);
+        limiter.turn((start, 1000));
         assert_eq!(taken(), 2);
         let row = |zone: &str, rate, seconds_left| {
             let (zone, by) = (zone.to_owned(), "test".to_owned());
@@ -305,11 +354,11 @@ mod tests {
         };
         let rows = [row("example.com", 5, Some(60)), row("example.org", 0, None)];
         assert_eq!(limiter.list(start).limits, rows);
-        limiter.turn(start + Duration::from_secs(60));
+        limiter.turn((start + Duration::from_secs(60), 1000));
         assert_eq!((taken(), limiter.counts()), (2, (1, 0)));
         assert_eq!(limiter.list(start).limits, rows[1..]);
-        assert!(limiter.unlimit("EXAMPLE.org").is_ok());
-        assert_eq!(limiter.unlimit("example.org").unwrap_err().0, Refusal::Unknown);
+        assert!(unlimit(&mut limiter, "EXAMPLE.org").is_ok());
+        assert_eq!(unlimit(&mut limiter, "example.org").unwrap_err().0, Refusal::Unknown);
     }
 
     #[test]
@@ -318,7 +367,7 @@ mod tests {
         let mut before = limiter(LimitsLender::new(1).0);
         let mut lines = Vec::new();
         for (zone, seconds) in [("a.example", Some(60)), ("b.example", None)] {
-            lines.push(before.limit(&order(zone, 5, seconds), &author(), start).unwrap().1);
+            lines.push(limit(&mut before, &order(zone, 5, seconds), start).unwrap().1);
         }
         before.limit_flood(&order("flood.example", 1, None), 9, start).unwrap();
         let kept: Vec<OperatorChange> = lines
@@ -334,10 +383,10 @@ mod tests {
         let left: Vec<_> = after.list(start).limits.iter().map(|row| row.seconds_left).collect();
         assert_eq!(left, [Some(20), None]);
         assert!(after.changes().eq(kept), "it ends when it was to end");
-        assert_eq!(after.turn(start + Duration::from_secs(19)), []);
-        assert_eq!(after.turn(start + Duration::from_secs(20)), [unset("a.example")]);
-        assert_eq!(after.turn(start + Duration::from_secs(21)), []);
-        assert_eq!(before.turn(start + Duration::from_secs(99)), [unset("a.example")]);
+        assert_eq!(after.turn((start + Duration::from_secs(19), 1000)), []);
+        assert_eq!(after.turn((start + Duration::from_secs(20), 1000)), [unset("a.example")]);
+        assert_eq!(after.turn((start + Duration::from_secs(21), 1000)), []);
+        assert_eq!(before.turn((start + Duration::from_secs(99), 1000)), [unset("a.example")]);
     }
 
     #[test]
@@ -345,7 +394,7 @@ mod tests {
         let mut limiter = limiter(LimitsLender::new(1).0);
         let now = Instant::now();
         let mut limit =
-            |zone: &str, rate, seconds| limiter.limit(&order(zone, rate, seconds), &author(), now);
+            |zone: &str, rate, seconds| limit(&mut limiter, &order(zone, rate, seconds), now);
         for (zone, rate, seconds) in [
             ("", 1, None),
             (".", 1, None),
@@ -367,7 +416,7 @@ mod tests {
     fn floods_leave_room_for_limits_of_operators_and_replace_none() {
         let mut limiter = limiter(LimitsLender::new(1).0);
         let now = Instant::now();
-        limiter.limit(&order("zone0.example", 7, None), &author(), now).unwrap();
+        limit(&mut limiter, &order("zone0.example", 7, None), now).unwrap();
         let mut flood = |number: usize| {
             let zone = format!("zone{number}.example");
             limiter.limit_flood(&order(&zone, 1, Some(60)), number as u64, now)
@@ -382,9 +431,7 @@ mod tests {
         assert_eq!(flood(2), Ok(None));
         assert_eq!((limiter.list(now).limits[0].rate, limiter.counts().0), (7, 49));
         for number in 0..MAX_ZONE_LIMITS - MAX_FLOOD_LIMITS - 1 {
-            limiter
-                .limit(&order(&format!("mine{number}.example"), 1, None), &author(), now)
-                .unwrap();
+            limit(&mut limiter, &order(&format!("mine{number}.example"), 1, None), now).unwrap();
         }
     }
 }

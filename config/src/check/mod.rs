@@ -79,7 +79,7 @@ const RULES: [(&[&str], Rules); 36] = [
         ],
         views::check,
     ),
-    (&["clients"], |config, found| views::check_table(&config.clients, found)),
+    (&["clients", "control"], views::check_table),
     (&["upstream", "group", "forward", "view", "health"], groups::check),
     (&["dnssec"], |config, found| dnssec::check(&config.dnssec, found)),
     (&["acl"], |config, found| acl(&config.acl, found)),

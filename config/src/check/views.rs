@@ -9,7 +9,7 @@ use crate::nearest::nearest;
 use crate::prefix::Prefix;
 use crate::problem::BrokenRule;
 use crate::reserved::DEFAULT_VIEW;
-use crate::settings::{ClientSettings, Config, View};
+use crate::settings::{Config, View};
 use crate::views::{number_of, view_names};
 
 pub(super) fn check(config: &Config, found: &mut Mistakes) {
@@ -52,12 +52,20 @@ pub(super) fn check(config: &Config, found: &mut Mistakes) {
 }
 
 /// The rules of `[clients]`.
-pub(super) fn check_table(clients: &ClientSettings, found: &mut Mistakes) {
+pub(super) fn check_table(config: &Config, found: &mut Mistakes) {
+    let clients = &config.clients;
     let files = [("clients.file", &clients.file), ("clients.journal", &clients.journal)];
     for (key, path) in files {
         if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
             found.note(broken(key, BrokenRule::Empty("the path of a file, or leave it out")));
         }
+    }
+    if let (Some(journal), Some(entries)) = (&clients.journal, &config.control.entries)
+        && journal == entries
+    {
+        let (value, other) = (journal.display().to_string(), "control.entries".to_owned());
+        let fix = "each has a file of its own";
+        found.note(broken("clients.journal", BrokenRule::Twice { value, other, fix }));
     }
     let least = u32::from(files.iter().any(|(_, path)| path.is_some()));
     found.note(in_range("clients.max_entries", clients.max_entries, least, MAX_CLIENTS));

@@ -132,4 +132,7 @@ fn a_view_of_the_client_table_needs_no_clients_of_its_own() {
     ] {
         refuses_text(&with(&format!("[clients]\n{keys}")), "line ", &[part]);
     }
+    let same = with("[clients]\nmax_entries = 1\njournal = \"j\"\n")
+        .replace("[control]\n", "[control]\nentries = \"j\"\n");
+    refuses_text(&same, "line ", &["`clients.journal` is j, as is `control.entries` already"]);
 }

@@ -96,7 +96,7 @@ pub enum Subject {
 pub(crate) type Key = (u8, Box<[u8]>, Box<[u8]>);
 
 impl Subject {
-    /// What it is called in a sentence.
+    /// The same however it was written.
     pub(crate) fn key(&self) -> Key {
         let bytes = |text: &str| -> Box<[u8]> { text.as_bytes().into() };
         let of_name = |name: &str| subtree_name(name).unwrap_or_else(|_| bytes(name));

@@ -1,7 +1,7 @@
 //! Files that keep changes: one a line as JSON, each behind its checksum. A process that ends at any moment leaves
 //! at most its last line torn.
 
-use std::fs::{File, hard_link, remove_file};
+use std::fs::{File, copy, hard_link, remove_file, symlink_metadata};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{OperatorChange, Subject};
 
-/// The first line of a file, with its end.
-pub(crate) const HEAD: &str = "pmdns changes 1\n";
-
 /// Only its owner and group may read it: it says who is blocked from what.
 const MODE: u32 = 0o640;
-/// The longest line that is read.
+/// The longest line that is read. None that is longer is written.
 const MAX_LINE: u64 = 1 << 20;
+/// Copies of a file with what was left out.
+const MAX_ASIDE: usize = 8;
 
 /// A kind of journal.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalKind {
+    /// The first line of a file, with its end.
+    pub head: &'static str,
     /// The first line of a file of before, when each kind of changes had a form of its own.
     pub old_head: &'static str,
     /// The key that names the file.
@@ -84,6 +85,11 @@ pub(crate) fn text_of(line: &JournalLine) -> String {
     format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
 }
 
+/// Whether a line can be read again.
+pub(crate) fn is_readable(line: &JournalLine) -> bool {
+    text_of(line).len() as u64 <= MAX_LINE
+}
+
 /// The JSON of a line behind its checksum.
 fn json_of(line: &[u8]) -> Result<&str, String> {
     let line = line.strip_suffix(b"\n").ok_or("its end is missing")?;
@@ -120,7 +126,7 @@ impl JournalKind {
             line,
             why,
         };
-        let heads = [HEAD.as_bytes(), self.old_head.as_bytes()];
+        let heads = [self.head.as_bytes(), self.old_head.as_bytes()];
         let (mut line, mut next, mut number, mut is_old) = (Vec::new(), Vec::new(), 0, false);
         let mut read_line = |line: &mut Vec<u8>| {
             line.clear();
@@ -139,7 +145,7 @@ impl JournalKind {
                     let why = format!("it is no file of {}", self.what);
                     return if is_torn { Ok(true) } else { Err(corrupt(1, why)) };
                 }
-                is_old = line != HEAD.as_bytes();
+                is_old = line != self.head.as_bytes();
             } else {
                 match json_of(&line) {
                     Ok(json) => take(is_old, json).map_err(|why| corrupt(number, why))?,
@@ -187,6 +193,8 @@ pub struct JournalFile {
     /// `None`: nothing is written yet, or the last write has failed, so the file's end is not known.
     file: Option<File>,
     lines: usize,
+    /// At most as many as are read.
+    bytes: u64,
     /// What the file has is more than what it gets next, so a copy of it stays.
     is_set_aside_first: bool,
 }
@@ -194,7 +202,7 @@ pub struct JournalFile {
 impl JournalFile {
     /// The file at `path`, which the first write makes anew. If that is not all of what it had, a copy stays.
     pub fn new(kind: JournalKind, path: PathBuf, is_all: bool) -> Self {
-        Self { kind, path, file: None, lines: 0, is_set_aside_first: !is_all }
+        Self { kind, path, file: None, lines: 0, bytes: 0, is_set_aside_first: !is_all }
     }
 
     /// Its path.
@@ -208,7 +216,8 @@ impl JournalFile {
     }
 
     /// Has the disk confirm these lines. If the file has far more than the `needed` ones, or is not there any more, it is written
-    /// anew with `all`, which has these lines too. If that fails, so does each write until the disk takes all of it.
+    /// anew with `all`, which has these lines too. If a file that is only long cannot be written anew, it becomes longer. Else each
+    /// write fails until the disk takes all of it.
     ///
     /// # Errors
     ///
@@ -219,16 +228,26 @@ impl JournalFile {
         needed: usize,
         all: impl FnOnce() -> I,
     ) -> io::Result<()> {
+        let text: String = lines.iter().map(text_of).collect();
         let is_long = self.lines + lines.len() > 2 * needed + self.kind.slack;
+        let is_large = self.bytes + text.len() as u64 > self.kind.max_bytes;
         let path = &self.path;
-        let Some(mut file) = self.file.take().filter(|file| !is_long && is_in_place(file, path))
+        let Some(mut file) = self.file.take().filter(|file| !is_large && is_in_place(file, path))
         else {
             return self.rewrite(all());
         };
-        let text: String = lines.iter().map(text_of).collect();
+        if is_long {
+            match self.rewrite(all()) {
+                Err(error) if is_in_place(&file, &self.path) => {
+                    tracing::warn!("{} becomes longer: {error}", self.path.display());
+                }
+                done => return done,
+            }
+        }
         file.write_all(text.as_bytes())?;
         file.sync_data()?;
         self.lines += lines.len();
+        self.bytes += text.len() as u64;
         self.file = Some(file);
         Ok(())
     }
@@ -250,24 +269,47 @@ impl JournalFile {
             self.is_set_aside_first = false;
         }
         let mut whole = WholeFile::create(&self.path, MODE)?;
-        whole.write_all(HEAD.as_bytes())?;
-        self.lines = 0;
+        whole.write_all(self.kind.head.as_bytes())?;
+        let (mut lines, mut bytes) = (0, self.kind.head.len() as u64);
         for line in all {
-            whole.write_all(text_of(&line).as_bytes())?;
-            self.lines += 1;
+            let text = text_of(&line);
+            lines += 1;
+            bytes += text.len() as u64;
+            if bytes > self.kind.max_bytes {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            whole.write_all(text.as_bytes())?;
         }
         self.file = Some(whole.finish()?);
+        (self.lines, self.bytes) = (lines, bytes);
         Ok(())
     }
 
     /// Keeps a file that has more than comes into use, before another one takes its name.
     fn set_aside(&self) -> io::Result<()> {
-        let mut aside = self.path.as_os_str().to_owned();
-        aside.push(".left-out");
-        let aside = PathBuf::from(aside);
+        let copies = (1..=MAX_ASIDE).map(|number| {
+            let mut aside = self.path.as_os_str().to_owned();
+            aside.push(".left-out");
+            (number > 1).then(|| aside.push(format!(".{number}")));
+            PathBuf::from(aside)
+        });
+        let mut aside = PathBuf::new();
+        for copy in copies {
+            aside = copy;
+            if symlink_metadata(&aside).is_err() {
+                break;
+            }
+        }
+        // If there are so many, the last one goes.
         let _ = remove_file(&aside);
-        hard_link(&self.path, &aside)?;
-        tracing::warn!("{} is kept as {}", self.path.display(), aside.display());
-        Ok(())
+        // Not every file system has links, and not every file may be linked to.
+        match hard_link(&self.path, &aside).or_else(|_| copy(&self.path, &aside).map(drop)) {
+            Ok(()) => {
+                tracing::warn!("{} is kept as {}", self.path.display(), aside.display());
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }

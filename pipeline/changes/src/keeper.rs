@@ -1,21 +1,22 @@
 //! The thread that keeps changes in a file: it appends them and has the disk confirm, so that no slow disk delays who changes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError, bounded};
 use pmdns_control::Refusal;
 
-use crate::Refused;
 use pmdns_config::files::is_passing;
 
-use crate::journal::{JournalError, JournalFile, JournalKind, JournalLine};
+use crate::journal::{JournalError, JournalFile, JournalKind, JournalLine, is_readable};
 use crate::kept::KeptChanges;
 use crate::names::{OldChange, read_old};
+use crate::{Refused, Subject};
 
 /// The file of changes of all kinds.
 pub const CHANGES: JournalKind = JournalKind {
+    head: "pmdns changes 1\n",
     old_head: "pmdns entries 1\n",
     key: "control.entries",
     what: "changes",
@@ -117,7 +118,17 @@ struct Append {
 
 /// The way to the thread. Copies lead to the same one, which ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct ChangeJournal(Arc<Thread>);
+pub struct ChangeJournal(Arc<Thread>, SharedChanges);
+
+/// What holds after a restart, with what is on its way to the disk.
+#[derive(Clone, Debug)]
+struct SharedChanges(Arc<Mutex<KeptChanges>>);
+
+impl SharedChanges {
+    fn lock(&self) -> MutexGuard<'_, KeptChanges> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 #[derive(Debug)]
 struct Thread {
@@ -150,29 +161,52 @@ impl ChangeJournal {
         }
         let (appends, taken) = bounded(MAX_WAITING);
         let (alive, ended) = bounded(0);
-        let mut writer = Writer { file, kept };
+        let kept = SharedChanges(Arc::new(Mutex::new(kept)));
+        let mut writer = Writer { file, kept: kept.clone() };
         let body = move || {
             writer.run(&taken, note);
             drop::<Sender<()>>(alive);
         };
         std::thread::Builder::new().name("journal".to_owned()).spawn(body).map_err(failed)?;
-        Ok(Self(Arc::new(Thread { appends: Some(appends), ended })))
+        Ok(Self(Arc::new(Thread { appends: Some(appends), ended }), kept))
+    }
+
+    /// Whether something is kept of this subject, although another change may hide it until the restart.
+    pub fn has(&self, subject: &Subject) -> bool {
+        self.1.lock().of(subject).is_some()
+    }
+
+    /// The changes of local records that are kept.
+    pub fn records(&self) -> KeptChanges {
+        self.1.lock().records()
     }
 
     /// Has lines kept.
     ///
     /// # Errors
     ///
-    /// Too many wait for the disk.
+    /// Too many wait for the disk, or are kept already, or a line could not be read again.
     pub fn keep(&self, lines: Vec<JournalLine>) -> Result<Receipt, Refused> {
         if lines.is_empty() {
             return Ok(Receipt::known(true));
         }
+        if !lines.iter().all(is_readable) {
+            return Err((Refusal::Wrong, "this is too long to be kept".to_owned()));
+        }
+        let mut kept = self.1.lock();
+        kept.check_room(&lines).map_err(|why| (Refusal::Unable, why))?;
         let (receipt, tell) = Receipt::new();
-        let sent = self.0.appends.as_ref().map(|appends| appends.try_send(Append { lines, tell }));
-        match sent {
-            Some(Ok(())) => Ok(receipt),
-            _ => Err((Refusal::Busy, "too many changes wait for the disk".to_owned())),
+        let ended = || (Refusal::Unable, "the thread of the journal has ended".to_owned());
+        let appends = self.0.appends.as_ref().ok_or_else(ended)?;
+        match appends.try_send(Append { lines: lines.clone(), tell }) {
+            Ok(()) => {
+                lines.into_iter().for_each(|line| kept.take(line));
+                Ok(receipt)
+            }
+            Err(TrySendError::Disconnected(_)) => Err(ended()),
+            Err(TrySendError::Full(_)) => {
+                Err((Refusal::Busy, "too many changes wait for the disk".to_owned()))
+            }
         }
     }
 }
@@ -193,7 +227,7 @@ fn refuse(file: &JournalFile, error: &std::io::Error) {
 /// What the thread has.
 struct Writer {
     file: JournalFile,
-    kept: KeptChanges,
+    kept: SharedChanges,
 }
 
 impl Writer {
@@ -205,9 +239,11 @@ impl Writer {
                 lines.extend(append.lines);
                 waiting.push(append.tell);
             }
-            lines.iter().for_each(|line| self.kept.take(line.clone()));
             let Self { file, kept } = self;
-            let written = file.write(&lines, kept.len(), || kept.history());
+            let needed = kept.lock().len();
+            // Those that came meanwhile are in it, and are appended too.
+            let all = || kept.lock().history().collect::<Vec<_>>().into_iter();
+            let written = file.write(&lines, needed, all);
             if let Err(error) = &written {
                 refuse(file, error);
             }

@@ -2,10 +2,12 @@ use pmdns_control::{EntryKind, EntryRequest};
 use proptest::prelude::*;
 
 use super::*;
-use crate::journal::{HEAD, text_of};
+use crate::journal::text_of;
 use crate::names::NameTable;
 use crate::testing::{author, limit};
 use crate::{OperatorChange, Subject, What};
+
+const HEAD: &str = CHANGES.head;
 
 fn entry(name: &str) -> JournalLine {
     let entry = EntryRequest {
@@ -100,7 +102,36 @@ fn what_is_left_out_stays_in_a_copy() {
     assert!(read(&path).unwrap().is_empty());
     let aside = path.with_extension("left-out");
     assert_eq!(read(&aside).unwrap().len(), 1);
-    [path, aside].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    // A second copy does not take the place of the first, and a file that is not there needs none.
+    let start = |path: &PathBuf| {
+        drop(ChangeJournal::start(path.clone(), KeptChanges::default(), false, |_, _| ()).unwrap());
+    };
+    start(&path);
+    assert_eq!(read(&aside).unwrap().len(), 1);
+    std::fs::remove_file(&path).unwrap();
+    start(&path);
+    let second = path.with_extension("left-out.2");
+    [path, aside, second].iter().for_each(|file| std::fs::remove_file(file).unwrap());
+}
+
+#[test]
+fn what_could_not_be_read_again_is_refused_before_it_holds() {
+    let path = std::env::temp_dir().join(format!("pmdns-bounds-{}", std::process::id()));
+    let journal =
+        ChangeJournal::start(path.clone(), KeptChanges::default(), true, |_, _| ()).unwrap();
+    let (refusal, _) = journal.keep(vec![entry(&"a".repeat(1 << 20))]).unwrap_err();
+    assert_eq!(refusal, Refusal::Wrong);
+    // Kept changes are bounded however few of them hold.
+    let zone = |number| JournalLine::Set(limit(&format!("z{number}.example"), 1).into());
+    for number in 0..pmdns_config::limits::MAX_ZONE_LIMITS {
+        assert!(journal.keep(vec![zone(number)]).unwrap().wait());
+    }
+    let (refusal, why) = journal.keep(vec![zone(999)]).unwrap_err();
+    assert!(refusal == Refusal::Unable && why.contains("lift limits"), "{why}");
+    assert!(journal.keep(vec![zone(3)]).is_ok(), "one that is there is replaced");
+    let subject = |number: u32| Subject::Limit(format!("z{number}.example"));
+    assert!(journal.has(&subject(3)) && !journal.has(&subject(999)));
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

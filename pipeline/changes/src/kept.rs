@@ -2,14 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use crate::change::{Key, OperatorChange};
+use pmdns_config::limits::{MAX_ENTRIES, MAX_RECORDS, MAX_ZONE_LIMITS};
+
+use crate::change::{Key, OperatorChange, Subject, What};
 use crate::journal::JournalLine;
+use crate::overlay::MAX_CHANGES;
+
+/// Prefixes of clients that the file of all changes keeps.
+const MAX_SHARED_CLIENTS: usize = 1 << 18;
+/// How many changes of each kind are kept, by the numbers of [`Subject::key`], and what to do then.
+const MOST: [(usize, &str); 6] = [
+    (MAX_ENTRIES, "remove entries for good"),
+    (MAX_RECORDS, "remove records for good"),
+    (MAX_CHANGES, "put changes of upstreams into the file"),
+    (MAX_CHANGES, "put lists into the file"),
+    (MAX_SHARED_CLIENTS, "set `clients.journal`, and restart"),
+    (MAX_ZONE_LIMITS, "lift limits for good"),
+];
 
 /// Changes by subject, with their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptChanges {
     by_key: BTreeMap<Key, (u64, OperatorChange)>,
     next: u64,
+    /// How many there are of each kind.
+    counts: [usize; MOST.len()],
 }
 
 impl KeptChanges {
@@ -17,11 +34,54 @@ impl KeptChanges {
     pub fn take(&mut self, line: JournalLine) {
         match line {
             JournalLine::Set(change) => {
-                self.by_key.insert(change.what.subject().key(), (self.next, *change));
+                let key = change.what.subject().key();
+                let kind = usize::from(key.0);
+                let is_new = self.by_key.insert(key, (self.next, *change)).is_none();
+                self.counts[kind] += usize::from(is_new);
                 self.next += 1;
             }
-            JournalLine::Unset(subject) => drop(self.by_key.remove(&subject.key())),
+            JournalLine::Unset(subject) => {
+                let key = subject.key();
+                let was_there = self.by_key.remove(&key).is_some();
+                self.counts[usize::from(key.0)] -= usize::from(was_there);
+            }
         }
+    }
+
+    /// Whether these lines have room. What is hidden until a restart is kept too, so the file would grow without end.
+    ///
+    /// # Errors
+    ///
+    /// The text says what to do.
+    pub(crate) fn check_room(&self, lines: &[JournalLine]) -> Result<(), String> {
+        let mut counts = self.counts;
+        for line in lines {
+            let JournalLine::Set(change) = line else { continue };
+            let key = change.what.subject().key();
+            let kind = usize::from(key.0);
+            counts[kind] += usize::from(!self.by_key.contains_key(&key));
+            let (most, hint) = MOST[kind];
+            if counts[kind] > most.max(self.counts[kind]) {
+                return Err(format!("{most} changes of this kind are kept already; {hint}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The change of a subject.
+    pub fn of(&self, subject: &Subject) -> Option<&OperatorChange> {
+        self.by_key.get(&subject.key()).map(|(_, change)| change)
+    }
+
+    /// Those of local records.
+    pub(crate) fn records(&self) -> Self {
+        let mut records = Self::default();
+        let of_records = self.history().filter(|line| match line {
+            JournalLine::Set(change) => matches!(change.what, What::Record(_)),
+            JournalLine::Unset(_) => false,
+        });
+        of_records.for_each(|line| records.take(line));
+        records
     }
 
     /// How many there are.
@@ -51,7 +111,6 @@ impl KeptChanges {
 mod tests {
     use super::*;
     use crate::testing::limit;
-    use crate::{Subject, What};
 
     #[test]
     fn there_is_one_change_of_a_subject_however_it_is_written() {

@@ -5,7 +5,6 @@ import { byId, element, field, fill, form, heading } from "./dom.js";
 import { duration, micros } from "./format.js";
 
 const REASONS = {
-  packet: "no client has such an address",
   access_list: "the access list ([acl])",
   run_time: "a name or record of run time",
   local_records: "local records",

@@ -78,7 +78,7 @@ pub struct LimitOrder {
     /// Misses a second; 0: none.
     #[schema(maximum = 1000000)]
     pub rate: u32,
-    /// Seconds after which the limit ends; absent: when it is lifted.
+    /// Seconds after which the limit ends; absent: when it is lifted, or the instance stops if it is not kept.
     #[schema(minimum = 1, maximum = 2678400)]
     pub seconds: Option<u32>,
 }
@@ -150,7 +150,7 @@ pub struct LimitRow {
     pub zone: String,
     /// Misses a second.
     pub rate: u32,
-    /// Seconds until it ends; absent: when it is lifted.
+    /// Seconds until it ends; absent: when it is lifted, or the instance stops if it is not kept.
     pub seconds_left: Option<u64>,
     /// Misses that were let through.
     pub passed: u64,

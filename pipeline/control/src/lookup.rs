@@ -21,7 +21,7 @@ pub struct LookupRequest {
 }
 
 /// The answer that a client would get, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LookupReport {
     /// The name that is asked for.
     pub name: String,
@@ -34,6 +34,8 @@ pub struct LookupReport {
     pub view: String,
     /// The part that decides.
     pub decided_by: DecidedBy,
+    /// That no query over UDP comes from this client.
+    pub note: Option<String>,
     /// The rcode of the answer; absent: the query is dropped, or the answer is not known yet.
     pub rcode: Option<String>,
     /// Whether the answer has TC=1, so that the client asks again over TCP.
@@ -49,11 +51,9 @@ pub struct LookupReport {
 }
 
 /// The part that decides on a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
-    /// The packet itself: no client has such an address.
-    Packet,
     /// `[acl]`: the client is refused or dropped.
     AccessList,
     /// A name or a record of run time.
@@ -77,6 +77,7 @@ pub enum DecidedBy {
     /// A failure a moment ago, which is remembered.
     RecentFailure,
     /// The upstreams.
+    #[default]
     Upstreams,
 }
 
@@ -160,6 +161,9 @@ impl fmt::Display for LookupReport {
             (None, _) => "none, the query is dropped".to_owned(),
         };
         writeln!(f, "answer: {answer}\nreason: {}", self.decided_by)?;
+        if let Some(note) = &self.note {
+            writeln!(f, "note: {note}")?;
+        }
         if let Some(rule) = &self.rule {
             writeln!(f, "rule: {rule}")?;
         }
@@ -176,7 +180,6 @@ impl fmt::Display for LookupReport {
 impl fmt::Display for DecidedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Packet => "no packet of a client has such a source address",
             Self::AccessList => "the access list ([acl])",
             Self::RunTime => "a name or record of run time (`pmdns entries`, `pmdns local list`)",
             Self::LocalRecords => "local records",

@@ -56,7 +56,7 @@ pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,
 };
 pub use origin::Origin;
-pub use outlook::{Foreseen, Outlook, UpstreamOutlook};
+pub use outlook::{Foreseen, Inquiry, Outlook, UpstreamOutlook};
 pub use output::Output;
 pub use random::Random;
 pub use resolver::{Means, Parts, Resolver, Time};

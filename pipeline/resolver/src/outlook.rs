@@ -1,16 +1,23 @@
 //! What a miss leads to: for the resolver, which carries it out, and for people who ask.
 
 use pmdns_stages::cache::{Entry, EntryRef};
+use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
 
+use crate::answers::subnets::Place;
+
 /// What is to be done with a miss.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one on the stack for a miss, and boxes are memory for it"
+)]
 pub(crate) enum Standing {
     /// There are no upstreams for its client yet: the line has rules already that this thread looks at next.
     NotReady,
     /// The cache has the answer.
     Cached(EntryRef),
-    /// There is an answer for the client's network.
-    ForSubnet,
+    /// There is an answer for the client's network, which stands here.
+    ForSubnet(Place),
     /// The name above does not exist. This is the answer.
     Denied(Entry),
     /// The upstreams have failed. This is the expired answer.
@@ -22,6 +29,15 @@ pub(crate) enum Standing {
         /// What the client gets if they are late.
         stale: Option<Entry>,
     },
+}
+
+/// A miss that somebody asks about.
+#[derive(Clone, Debug)]
+pub struct Inquiry {
+    /// The miss.
+    pub miss: Miss,
+    /// Whether its client is one in particular, and so in a network that upstreams may be told.
+    pub has_client: bool,
 }
 
 /// What a miss would lead to, if it came now.
@@ -46,8 +62,10 @@ pub enum Foreseen {
     Denied(Entry),
     /// An expired answer at once, because the upstreams have failed.
     Stale(Entry),
-    /// SERVFAIL, because the question has failed a moment ago, for this reason.
-    Failed(ExtendedError),
+    /// SERVFAIL, because the question has failed a moment ago.
+    Failed,
+    /// Nobody can say: this thread has other rules than the line, as the rules are being replaced.
+    OtherRules,
     /// What upstreams say.
     Asked,
 }

@@ -51,6 +51,8 @@ pub(super) struct Taken {
     pub(super) left_out: usize,
     /// Prefixes of which something was said at run time that is forgotten.
     pub(super) forgotten: Vec<Prefix>,
+    /// Prefixes that were removed at run time, and that the file has no more.
+    pub(super) needless: Vec<Prefix>,
 }
 
 impl Book {
@@ -118,7 +120,11 @@ impl Book {
         let mut taken = Taken::default();
         let mut fresh: BTreeMap<Prefix, u8> = file.into_iter().collect();
         let Self { said, whose, held_back, writer, .. } = self;
-        held_back.retain(|_, (view, _)| !view.is_some_and(&is_gone));
+        held_back.retain(|prefix, (view, _)| {
+            let is_forgotten = view.is_some_and(&is_gone);
+            taken.forgotten.extend(is_forgotten.then_some(*prefix));
+            !is_forgotten
+        });
         // What leaves makes room for what comes.
         said.retain(|prefix, said| {
             let before = said.view();
@@ -129,6 +135,7 @@ impl Book {
             }
             if said.file.is_none() && said.run_time == Some(None) {
                 said.run_time = None;
+                taken.needless.push(*prefix);
             }
             match said.view() {
                 None if before.is_some() => drop(writer.remove(prefix)),
@@ -261,7 +268,8 @@ mod tests {
                 && book.say(three, Some(6), &whose())
         );
         let taken = book.take_file(file, |view| view == 5);
-        assert_eq!(taken, Taken { left_out: 0, forgotten: vec![one, two] });
+        let (forgotten, needless) = (vec![one, two], Vec::new());
+        assert_eq!(taken, Taken { left_out: 0, forgotten, needless });
         let found = [1, 2, 3].map(|last| table.find(&[10, 0, 0, last]));
         assert_eq!(found, [Some(1), None, Some(6)]);
         assert_eq!((book.len(), book.at_run_time()), (2, 1));
@@ -283,6 +291,18 @@ mod tests {
         }
         assert!(book.say(one, Some(8), &whose()));
         assert_eq!(kept(&book), [(one, Some(8))], "then that holds");
+    }
+
+    #[test]
+    fn what_ends_with_a_new_file_is_told_so_that_no_journal_keeps_it() {
+        let (_, mut book) = book(3);
+        let [one, two] = ["10.0.0.1", "10.0.0.2"].map(prefix);
+        take(&mut book, &[(one, 1)]);
+        assert!(book.say(one, None, &whose()) && book.say(two, Some(5), &whose()));
+        assert!(book.say(two, None, &Whose { until_restart: true, ..whose() }));
+        let taken = book.take_file(Vec::new(), |view| view == 5);
+        assert_eq!((taken.forgotten, taken.needless), (vec![two], vec![one]));
+        assert_eq!((book.kept_of(&one), book.kept_of(&two)), (None, None));
     }
 
     #[test]

@@ -60,7 +60,10 @@ pub(super) fn serve(
         Call::ChangeClients(changes) => change(changes, (book, whose), views, made),
         Call::RemoveClient(text) => {
             let prefix = prefix_of(text)?;
-            if book.view(&prefix).is_none() {
+            // What is removed until the restart can be removed for good.
+            let is_hidden = !whose.until_restart
+                && book.kept_of(&prefix).is_some_and(|(view, _)| view.is_some());
+            if book.view(&prefix).is_none() && !is_hidden {
                 return Err((Refusal::Unknown, format!("`{prefix}` is not in the client table")));
             }
             book.say(prefix, None, whose);

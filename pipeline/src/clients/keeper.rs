@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pmdns_changes::{
     Author, ChangeJournal, JournalError, JournalFile, JournalKind, JournalLine, OperatorChange,
-    Subject, What,
+    Receipt, Subject, What,
 };
 use pmdns_config::files::is_passing;
 use pmdns_config::{Prefix, View, view_name, view_number};
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::book::{Book, Whose};
 
 const KIND: JournalKind = JournalKind {
+    head: "pmdns clients 2\n",
     old_head: "pmdns clients 1\n",
     key: "clients.journal",
     what: "changes of run time",
@@ -61,6 +62,17 @@ impl Kept {
         Ok(())
     }
 
+    /// Takes in what another file has. Of two changes of a prefix the newer one holds.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (prefix, (view, whose)) in other.said {
+            let ours = self.said.get(&prefix);
+            if ours.is_none_or(|(_, ours)| ours.since <= whose.since) {
+                self.said.insert(prefix, (view, whose));
+            }
+        }
+        self.left_out += other.left_out;
+    }
+
     fn take(&mut self, line: JournalLine, views: &[View]) -> Result<(), String> {
         match line {
             JournalLine::Set(change) => match &change.what {
@@ -77,9 +89,9 @@ impl Kept {
     }
 }
 
-/// The entries of each prefix that the file at `path` has kept, behind those of `kept`.
-pub(super) fn read(path: &Path, mut kept: Kept, views: &[View]) -> Result<Kept, JournalError> {
-    let before = kept.left_out;
+/// The entries of each prefix that the file at `path` has kept.
+pub(super) fn read(path: &Path, views: &[View]) -> Result<Kept, JournalError> {
+    let mut kept = Kept::default();
     KIND.read(path, |is_old, json| {
         let wrong = |error: serde_json::Error| error.to_string();
         if !is_old {
@@ -90,7 +102,7 @@ pub(super) fn read(path: &Path, mut kept: Kept, views: &[View]) -> Result<Kept, 
         let author = Author { by: "unknown".to_owned(), since: 0, until_restart: false };
         kept.set(&ClientChange { prefix, view }, &author, views)
     })?;
-    let unknown = kept.left_out - before;
+    let unknown = kept.left_out;
     if unknown > 0 {
         tracing::warn!(
             "{}: {unknown} changes are left out: there are no views of their names",
@@ -161,12 +173,13 @@ impl Keeper {
             None => JournalLine::Unset(Subject::Client(prefix.to_string())),
         };
         let lines: Vec<JournalLine> = changed.iter().map(line).collect();
+        let refused = |(_, why)| tracing::error!("a change of clients is not kept: {why}");
         match self {
             Self::Own(file) => {
                 let written = file.write(&lines, book.at_run_time(), || history(book, views));
                 told(file, &written)
             }
-            Self::Shared(journal) => journal.keep(lines).is_ok_and(|receipt| receipt.wait()),
+            Self::Shared(journal) => journal.keep(lines).map_err(refused).is_ok_and(Receipt::wait),
         }
     }
 

@@ -15,7 +15,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use pmdns_changes::{ChangeJournal, JournalError, OperatorChange, What, lasting, not_kept};
+use pmdns_changes::{
+    ChangeJournal, JournalError, JournalLine, OperatorChange, Subject, What, lasting, not_kept,
+};
 use pmdns_config::files::read_clients;
 use pmdns_config::{Config, FileError, Prefix, View, view_at};
 use pmdns_control::{Call, CallReply, Refusal};
@@ -54,6 +56,8 @@ pub enum ClientsError {
 pub struct OpenClients {
     file: Vec<(Prefix, u8)>,
     journal: Option<PathBuf>,
+    /// The prefixes that the file of all changes has.
+    of_shared: Vec<Prefix>,
     said: Kept,
     views: Vec<View>,
     max_entries: usize,
@@ -96,18 +100,14 @@ impl OpenClients {
                 tracing::warn!("a change of a client is left out: {why}");
             }
         }
-        if said.left_out > 0 {
-            let count = said.left_out;
-            tracing::warn!(
-                "{count} kept changes of clients do not hold: there are no views of their names"
-            );
-        }
+        let of_shared: Vec<Prefix> = said.said.keys().copied().collect();
         if let Some(path) = &journal {
-            said = keeper::read(path, said, views)?;
+            said.merge(keeper::read(path, views)?);
         }
         Ok(Some(Self {
             file: read_clients(config)?,
             journal,
+            of_shared,
             said,
             views: config.views.clone(),
             max_entries: config.clients.max_entries as usize,
@@ -147,7 +147,11 @@ impl OpenClients {
         note_left_out(&counters, left_out);
         let start = |path| Keeper::start(path, &book, &self.views, of_journal == 0);
         let journal = self.journal.map(start);
-        let journal = journal.transpose()?.or_else(|| shared.map(Keeper::Shared));
+        let own = journal.transpose()?;
+        if let (Some(shared), Some(true)) = (&shared, own.as_ref().map(Keeper::is_well)) {
+            forget_shared(shared, &self.of_shared, &book);
+        }
+        let journal = own.or_else(|| shared.map(Keeper::Shared));
         if journal.as_ref().is_some_and(|journal| !journal.is_well()) {
             counters.failures.fetch_add(1, Ordering::Relaxed);
         }
@@ -170,6 +174,16 @@ impl OpenClients {
         let thread = Some(builder.spawn(body).map_err(ClientsError::Thread)?);
         let files = ClientFiles { files, given: 0, taken };
         Ok(ClientTableThread { calls: Some(calls), files: Some(files), counters, thread })
+    }
+}
+
+/// Takes out of the file of all changes what a file of clients alone has by now.
+fn forget_shared(shared: &ChangeJournal, prefixes: &[Prefix], book: &Book) {
+    // What had no room is in no other file.
+    let moved = prefixes.iter().filter(|prefix| book.kept_of(prefix).is_some());
+    let unset = moved.map(|one| JournalLine::Unset(Subject::Client(one.to_string())));
+    if let Err((_, why)) = shared.keep(unset.collect()) {
+        tracing::warn!("{} has clients still: {why}", pmdns_changes::CHANGES.key);
     }
 }
 
@@ -305,9 +319,12 @@ impl Thread {
     /// Takes over what was read anew. What was said at run time of views that are gone is forgotten.
     fn take(&mut self, File { clients, views }: File) {
         let is_gone = |view| view_at(view, &views).is_some_and(View::is_gone);
-        let Taken { left_out, forgotten } = self.book.take_file(clients, is_gone);
+        let Taken { left_out, forgotten, needless } = self.book.take_file(clients, is_gone);
         note_left_out(&self.counters, left_out);
         self.views = views;
+        if let Some(journal) = self.journal.as_mut().filter(|_| !needless.is_empty()) {
+            journal.keep(&needless, &self.book, &self.views);
+        }
         if forgotten.is_empty() {
             return;
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use pmdns_changes::{Author, KeptChanges};
 use pmdns_control::ClientChange;
 use pmdns_stages::client_table::ClientTable;
 use pmdns_stages::wire::name::Seed;
@@ -200,7 +201,7 @@ fn a_damaged_journal_is_told_with_its_line_and_a_torn_one_is_not_an_error() {
     std::fs::write(lab.journal(), text).unwrap();
     let mut config = lab.config.clone();
     config.views[0].name = "minors".into();
-    let kept = keeper::read(Path::new(&lab.journal()), Kept::default(), &config.views).unwrap();
+    let kept = keeper::read(Path::new(&lab.journal()), &config.views).unwrap();
     assert_eq!((kept.said.len(), kept.left_out), (0, 2));
 }
 
@@ -268,4 +269,49 @@ fn changes_a_second() {
         "a reload with a million other views: read in {took:.2?}, all in {:.2?}",
         start.elapsed()
     );
+}
+
+#[test]
+fn clients_leave_the_file_of_all_changes_when_they_have_their_own_and_not_before() {
+    let lab = Lab::new("moved", 1);
+    let path = lab.folder.join("changes");
+    let mut kept = KeptChanges::default();
+    for (prefix, view) in [("10.0.0.1", "kids"), ("10.0.0.2", "kids"), ("10.0.0.3", "nobody")] {
+        let (prefix, view) = (prefix.to_owned(), Some(view.to_owned()));
+        let author = Author { by: "user 0".to_owned(), since: 7, until_restart: false };
+        let what = What::Client(ClientChange { prefix, view });
+        kept.take(JournalLine::Set(OperatorChange { what, author }.into()));
+    }
+    let shared: Vec<OperatorChange> = kept.iter().cloned().collect();
+    let journal = ChangeJournal::start(path.clone(), kept, true, |_, _| ()).unwrap();
+    // A start that goes no further loses nothing.
+    let open = OpenClients::read_with(&lab.config, &shared).unwrap().unwrap();
+    assert_eq!(pmdns_changes::read(&path).unwrap().len(), 3);
+    // One change has no room and one has no view: nothing of them is in a file that is not there yet.
+    let (table, writer) = ClientTable::on_heap(1, Seed::new([5; 16]));
+    let thread = open.start(writer, Some(journal.clone()), None).unwrap();
+    assert_eq!(views(&table), [Some(1), None, None]);
+    drop((thread, journal));
+    let own = keeper::read(&lab.journal(), &lab.config.views).unwrap();
+    assert_eq!(own.said.len(), 1);
+    let left = pmdns_changes::read(&path).unwrap();
+    let left: Vec<_> = left.iter().map(|change| change.what.to_string()).collect();
+    assert_eq!(left, ["client 10.0.0.2 in the view kids", "client 10.0.0.3 in the view nobody"]);
+}
+
+#[test]
+fn of_two_files_the_newer_change_of_a_prefix_holds() {
+    let views = [View { name: "kids".into(), ..View::default() }];
+    let kept = |view: Option<&str>, since| {
+        let mut kept = Kept::default();
+        let author = Author { by: "user 0".to_owned(), since, until_restart: false };
+        let change = ClientChange { prefix: "10.0.0.1".into(), view: view.map(str::to_owned) };
+        kept.set(&change, &author, &views).unwrap();
+        kept
+    };
+    for (own, expected) in [(8, None), (7, None), (6, Some(1))] {
+        let mut shared = kept(Some("kids"), 7);
+        shared.merge(kept(None, own));
+        assert_eq!(shared.said.values().next().unwrap().0, expected, "{own}");
+    }
 }

@@ -1,18 +1,19 @@
 //! Lookups under way: a query is made and taken down the line, and the rule or entry that decides is named.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use domain::base::iana::Rcode as RcodeName;
 use pmdns_config::{Config, readable, type_name, view_name};
 use pmdns_control::lookup::LookupRequest;
 use pmdns_control::{CallReply, Refusal};
-use pmdns_engine::lookup_line::{LookupLine, Passage, message, query};
+use pmdns_engine::lookup_line::{FRAMES, LookupLine, NoPassage, Passage, message, query};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_engine::upstreams::UpstreamsInUse;
-use pmdns_resolver::{Foreseen, Outlook};
+use pmdns_resolver::{Foreseen, Inquiry, Outlook};
 use pmdns_stages::cache::{Entry, Head};
 use pmdns_stages::miss::Miss;
-use pmdns_stages::policy::{Explained, ListNumber, RuleOutcome};
+use pmdns_stages::policy::{ListNumber, RuleOutcome};
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::{Answer, Context, Packet};
 
@@ -27,10 +28,24 @@ use pmdns_control::jobs::Jobs;
 /// Lookups at a time. Each may read block lists.
 const MAX_LOOKUPS: usize = 4;
 
+/// Said of a client on this machine or without an address of its own.
+const NO_UDP: &str = "no query over UDP comes from this address; so it is for one over TCP";
+
+/// Why a lookup has no result.
+#[derive(Debug, thiserror::Error)]
+enum LookupFailed {
+    #[error(transparent)]
+    NoPassage(#[from] NoPassage),
+    #[error(transparent)]
+    SlowPath(#[from] SnapshotError),
+    #[error("the rules are being replaced; ask again")]
+    OtherRules,
+}
+
 /// Carries out lookups, each on a thread of its own.
 #[derive(Clone)]
 pub struct Lookups {
-    line: LookupLine,
+    line: Arc<LookupLine>,
     cache_jobs: CacheJobs,
     /// Whether answers are validated.
     validates: bool,
@@ -48,6 +63,7 @@ impl Lookups {
         upstreams: UpstreamsInUse,
     ) -> Self {
         let (jobs, validates) = (Jobs::new(MAX_LOOKUPS), started.dnssec.validate);
+        let line = Arc::new(line);
         Self { line, cache_jobs, validates, jobs, upstreams }
     }
 
@@ -68,35 +84,25 @@ impl Lookups {
         &self,
         lookup: &LookupQuestion,
         in_use: &NamesInUse,
-    ) -> Result<LookupReport, SnapshotError> {
+    ) -> Result<LookupReport, LookupFailed> {
         let LookupQuestion { ref name, qtype, client } = *lookup;
-        let (mut line, context) = (self.line.under(&in_use.made), self.cache_jobs.context());
+        let (mut line, context) =
+            (self.line.under(&in_use.made, FRAMES), self.cache_jobs.context());
+        let passage = line.ask(client, &query(name, qtype), &context)?;
+        let Passage { packet, miss, is_impossible, .. } = passage;
+        let inquiry = Inquiry { miss: miss.clone(), has_client: client.is_some() };
+        let (outlook, entry) = (self.cache_jobs.outlook(inquiry)?, self.cached(&miss));
         let mut report = LookupReport {
             name: readable(name),
             record_type: type_name(qtype),
             client,
-            view: view_name(0, &in_use.made.config().views).to_owned(),
-            decided_by: DecidedBy::Packet,
-            rcode: None,
-            truncated: false,
-            records: Vec::new(),
-            rule: None,
-            cached: None,
-            upstream: None,
+            view: view_name(packet.layout.who.view(), &in_use.made.config().views).to_owned(),
+            note: is_impossible.then(|| NO_UDP.to_owned()),
+            cached: entry.as_ref().map(|entry| self.cached_report(entry, &outlook, context)),
+            ..LookupReport::default()
         };
-        let passage = line.ask(client, &query(name, qtype), &context);
-        let Some(Passage { packet, miss: Some(miss), .. }) = passage else { return Ok(report) };
-        let (who, outlook) = (packet.layout.who, self.cache_jobs.outlook(miss.clone())?);
-        view_name(who.view(), &in_use.made.config().views).clone_into(&mut report.view);
-        let entry = self.cached(&miss);
-        report.cached = entry.as_ref().map(|entry| self.cached_report(entry, &outlook, context));
         let verdict = Verdict::of(&packet);
-        let explained = explain(in_use, &verdict, &miss, entry.as_ref());
-        report.decided_by = verdict.decided_by(explained.source);
-        let is_by_rules = verdict.by.is_none() || verdict.list.is_some();
-        if is_by_rules || explained.outcome == RuleOutcome::Pass && !is_refused(&report) {
-            report.rule = rules::rule(in_use, &explained, (name, qtype, who.view()));
-        }
+        let outcome = judge(&mut report, in_use, &verdict, &miss, entry.as_ref());
         tell(&mut report, &verdict, &packet);
         match packet.answer {
             Answer::Local(found) if verdict.rcode.is_none() => {
@@ -105,11 +111,21 @@ impl Lookups {
                 let alias = alias.and_then(|entry| line.give(&miss, entry, &context));
                 alias.inspect(|alias| tell(&mut report, &Verdict::of(alias), alias));
             }
-            Answer::Rcode(_) if explained.outcome == RuleOutcome::NotReady => {
+            Answer::Rcode(_) if outcome == RuleOutcome::NotReady => {
                 note(&mut report, "the policy zone was not transferred yet");
             }
             _ if report.decided_by == DecidedBy::Upstreams => {
-                self.foresee(&mut report, outlook, |entry| line.give(&miss, entry, &context));
+                let foreseen = self.foresee(&mut report, &outlook)?;
+                if let Some(entry) = foreseen
+                    && let Some(packet) = line.give(&miss, entry, &context)
+                {
+                    let verdict = Verdict::of(&packet);
+                    // Rules about answers stand behind it.
+                    if verdict.is_by_rules() {
+                        judge(&mut report, in_use, &verdict, &miss, Some(entry));
+                    }
+                    tell(&mut report, &verdict, &packet);
+                }
             }
             _ => {}
         }
@@ -123,36 +139,29 @@ impl Lookups {
         cache.get(key.hash(cache.seed(), miss.key), &key)?.copy()
     }
 
-    /// What becomes of a query that the line sends to the slow path. `give` makes the packet that a client gets with an entry.
-    fn foresee(
+    /// What becomes of a query that the line sends to the slow path, and the entry that its client gets, if it is known.
+    fn foresee<'o>(
         &self,
         report: &mut LookupReport,
-        outlook: Outlook,
-        give: impl Fn(&Entry) -> Option<Packet>,
-    ) {
+        outlook: &'o Outlook,
+    ) -> Result<Option<&'o Entry>, LookupFailed> {
         let (by, entry) = match &outlook.foreseen {
             Foreseen::Known(entry) => (DecidedBy::Cache, entry),
             Foreseen::Denied(entry) => (DecidedBy::CachedNxdomain, entry),
             Foreseen::Stale(entry) => (DecidedBy::StaleAnswer, entry),
-            Foreseen::Failed(_) => {
+            Foreseen::Failed => {
                 report.decided_by = DecidedBy::RecentFailure;
                 report.rcode = Some(rcode_name(Rcode::SERVFAIL));
-                return;
+                return Ok(None);
             }
+            Foreseen::OtherRules => return Err(LookupFailed::OtherRules),
             Foreseen::Asked => {
-                report.upstream = Some(self.group(&outlook));
-                return;
+                report.upstream = Some(self.group(outlook));
+                return Ok(None);
             }
         };
         report.decided_by = by;
-        if let Some(packet) = give(entry) {
-            let verdict = Verdict::of(&packet);
-            // Rules about answers stand behind it.
-            if verdict.list.is_some() {
-                report.decided_by = verdict.by.unwrap_or(by);
-            }
-            tell(report, &verdict, &packet);
-        }
+        Ok(Some(entry))
     }
 
     fn group(&self, outlook: &Outlook) -> GroupReport {
@@ -189,21 +198,29 @@ impl Lookups {
     }
 }
 
-/// The rule about the query. If its name passes and a list decides all the same, the rule is about the answer that views share.
-fn explain(
+/// Reports the part that decides, and the rule about the query. If its name passes and rules decide all the same, the rule is about
+/// the answer, which views share.
+fn judge(
+    report: &mut LookupReport,
     in_use: &NamesInUse,
     verdict: &Verdict,
     miss: &Miss,
     entry: Option<&Entry>,
-) -> Explained {
+) -> RuleOutcome {
     let (rules, key, who) = (&in_use.made.rules, miss.key(), miss.query().layout().who);
-    let explained = rules.explain(key.name, key.qtype, miss.client(), who);
-    match (explained.outcome, verdict.list, entry) {
-        (RuleOutcome::Pass, Some(_), Some(entry)) => {
-            rules.explain_shared(entry, miss.client(), who)
-        }
-        _ => explained,
+    let mut explained = rules.explain(key.name, key.qtype, miss.client(), who);
+    if let Some(entry) = entry
+        && explained.outcome == RuleOutcome::Pass
+        && verdict.is_by_rules()
+    {
+        explained = rules.explain_shared(entry, miss.client(), who);
     }
+    report.decided_by = verdict.decided_by(explained.source);
+    let passes = explained.outcome == RuleOutcome::Pass;
+    if verdict.is_by_rules() || passes && report.decided_by != DecidedBy::AccessList {
+        report.rule = rules::rule(in_use, &explained, (key.name, key.qtype, who.view()));
+    }
+    explained.outcome
 }
 
 /// Reports the answer of a packet that has gone down the line.
@@ -219,11 +236,6 @@ fn tell(report: &mut LookupReport, verdict: &Verdict, packet: &Packet) {
 
 fn note(report: &mut LookupReport, note: &str) {
     report.rule.get_or_insert_default().note = Some(note.to_owned());
-}
-
-/// Whether the client gets nothing by rules about clients alone.
-fn is_refused(report: &LookupReport) -> bool {
-    matches!(report.decided_by, DecidedBy::AccessList | DecidedBy::Packet)
 }
 
 fn rcode_name(rcode: Rcode) -> String {

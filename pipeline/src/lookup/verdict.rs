@@ -35,6 +35,11 @@ impl Verdict {
         }
     }
 
+    /// Whether rules about names or answers decide.
+    pub(super) fn is_by_rules(&self) -> bool {
+        self.by.is_none() || self.list.is_some()
+    }
+
     /// The part that decides. If it is a rule that stands in no list, it is of this kind.
     pub(super) fn decided_by(&self, rule: RuleSource) -> DecidedBy {
         self.by.unwrap_or(match rule {
@@ -62,10 +67,9 @@ fn decided_by(packet: &Packet) -> Option<DecidedBy> {
         (Answer::Fixed(Fixed::Any), _) => Some(DecidedBy::MinimalAny),
         (Answer::None, _) if packet.step == Step::SLOW_PATH => Some(DecidedBy::Upstreams),
         (Answer::Rcode(_), Some(ExtendedError::PROHIBITED)) => Some(DecidedBy::AccessList),
-        (Answer::Rcode(_), Some(ExtendedError::NOT_READY)) => None,
-        (Answer::Local(_) | Answer::Truncated, _) => None,
+        // An entry that the line was given.
+        (Answer::None, _) if packet.step == Step::TRANSMIT => Some(DecidedBy::Cache),
         _ if packet.step == Step::drop(Reason::AclDrop) => Some(DecidedBy::AccessList),
-        _ if packet.step == Step::drop(Reason::Blocked) => None,
-        _ => Some(DecidedBy::Packet),
+        _ => None,
     }
 }

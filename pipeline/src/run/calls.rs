@@ -147,9 +147,12 @@ impl Services<'_> {
     fn change_limit(&mut self, call: &Call, caller: Caller) {
         let author = author_of(&caller);
         let Self { runtime, limiter, .. } = self;
-        let changed = runtime.askers().check_room();
-        let changed = changed.and_then(|()| limiter.change(call, &author, Instant::now()));
-        match changed.and_then(|(done, line)| Ok((done, runtime.keep(&author, vec![line])?))) {
+        let is_kept = runtime.keeps_limit(call, &author);
+        let keep = |line| {
+            runtime.askers().check_room()?;
+            runtime.keep(&author, vec![line])
+        };
+        match limiter.change(call, (&author, is_kept), Instant::now(), keep) {
             Ok((done, receipt)) => {
                 let done = CallReply::Done(done + runtime.lasting(&author));
                 runtime.askers().push(Waiting { caller, version: 0, receipt, done });

@@ -36,12 +36,9 @@ impl Opened {
     /// `config` is `base` with the changes of upstreams and lists.
     pub(super) fn open(
         (base, config): (&Config, &Config),
-        mut changes: OpenChanges,
+        changes: OpenChanges,
     ) -> Result<Self, RunError> {
         let clients = OpenClients::read_with(config, &changes.clients)?;
-        if clients.is_some() && config.clients.journal.is_some() {
-            changes = changes.without_clients();
-        }
         let (overlay, limits) = (changes.overlay.clone(), changes.limits.clone());
         Ok(Self {
             control: ControlSocket::open(&config.control)?,

@@ -241,7 +241,7 @@ impl<'c> Services<'c> {
             let (begun, settings) = (hitters.begun(), &self.config.hitters);
             hitters::limit_floods(begun, settings, &mut self.limiter, now);
         }
-        let over = self.limiter.turn(now);
+        let over = self.limiter.turn((now, unix_time()));
         if !over.is_empty()
             && let Some(Err((_, why))) = self.runtime.journal().map(|journal| journal.keep(over))
         {

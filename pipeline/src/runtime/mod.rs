@@ -14,11 +14,11 @@ use std::time::SystemTime;
 use pmdns_changes::names::NameTable;
 use pmdns_changes::{
     Askers, Author, ChangeJournal, JournalError, JournalLine, OperatorChange, Receipt, Refused,
-    Waiting, lasting,
+    Subject, Waiting, lasting,
 };
 use pmdns_config::Config;
 use pmdns_control::answers::{Configuration, EntriesDone, InstanceState};
-use pmdns_control::{Call, CallReply, Caller, Page};
+use pmdns_control::{Call, CallReply, Caller, EntryChoice, Page, Refusal};
 use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
 
@@ -126,9 +126,12 @@ impl Runtime {
 
     /// Everything that was said, ready to be looked up.
     pub fn names(&self, config: &Config, seed: Seed) -> Option<Arc<RuntimeNames>> {
-        let names = ready(&self.names, config, seed);
+        let told = |what, names: Result<_, Refused>| {
+            names.map_err(|(_, why)| tracing::error!("{what} of run time are not used: {why}"))
+        };
+        let names = told("records", ready(&self.names, config, seed));
         let names =
-            names.map_err(|(_, why)| tracing::error!("entries of run time are not used: {why}"));
+            names.or_else(|()| told("entries", ready(&self.names.without_records(), config, seed)));
         names.ok().flatten().map(Arc::new)
     }
 
@@ -181,7 +184,13 @@ impl Runtime {
         seed: Seed,
     ) -> Result<(CallReply, Receipt), Refused> {
         self.askers.check_room()?;
-        let changes = self.names.changes(call, config, author)?;
+        let changes = self.names.changes(call, config, author);
+        // What is hidden until the restart can be taken back too.
+        let changes = match (self.kept_only(call, author), changes) {
+            (kept, Ok(changes)) => kept.into_iter().chain(changes).collect(),
+            (kept, Err((Refusal::Unknown, _))) if !kept.is_empty() => kept,
+            (_, Err(refused)) => return Err(refused),
+        };
         let mut names = NameTable::clone(&self.names);
         changes.iter().try_for_each(|change| names.make(change))?;
         // What removes is never refused.
@@ -191,6 +200,7 @@ impl Runtime {
         // Records may contradict each other.
         if matches!(call, Call::AddRecords(_)) {
             ready(&names, config, seed)?;
+            self.check_kept(author, &changes, config, seed)?;
         }
         let receipt = self.keep(author, changes.clone())?;
         let entries_done = self.names.entries_done(call, &changes);
@@ -198,6 +208,10 @@ impl Runtime {
         let kept = self.lasting(author);
         if let Some(EntriesDone { done, before }) = entries_done {
             return Ok((CallReply::Entries(EntriesDone { done: done + kept, before }), receipt));
+        }
+        if matches!(call, Call::RemoveEntry(_)) {
+            let done = "removed: it would have held again after a restart".to_owned();
+            return Ok((CallReply::Entries(EntriesDone { done, before: Vec::new() }), receipt));
         }
         let what = match (call, changes.len()) {
             (Call::AddRecords(_), 1) => "1 record added".to_owned(),
@@ -207,15 +221,63 @@ impl Runtime {
         Ok((CallReply::Done(format!("{what}{kept}")), receipt))
     }
 
+    /// The journal, if it is to keep a change of somebody.
+    fn journal_for(&self, author: &Author) -> Option<&ChangeJournal> {
+        self.journal.as_ref().filter(|_| !author.until_restart)
+    }
+
+    /// Whether the file has the limit that somebody lifts for good, although it may not hold until the restart.
+    pub fn keeps_limit(&self, call: &Call, author: &Author) -> bool {
+        match (self.journal_for(author), call) {
+            (Some(journal), Call::Unlimit(zone)) => journal.has(&Subject::Limit(zone.clone())),
+            _ => false,
+        }
+    }
+
+    /// The lines that take back what a removal means of that which the file has.
+    fn kept_only(&self, call: &Call, author: &Author) -> Vec<JournalLine> {
+        let Some(journal) = self.journal_for(author) else { return Vec::new() };
+        match call {
+            Call::RemoveEntry(EntryChoice { name, view }) => {
+                let subject = Subject::Entry { name: name.clone(), view: view.clone() };
+                let unset = journal.has(&subject).then_some(JournalLine::Unset(subject));
+                unset.into_iter().collect()
+            }
+            Call::RemoveRecords(_) => {
+                let (kept, _) = NameTable::of_kept(&journal.records());
+                kept.changes(call, &Config::default(), author).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Records that are to be kept may contradict others that hold again after a restart.
+    fn check_kept(
+        &self,
+        author: &Author,
+        changes: &[JournalLine],
+        config: &Config,
+        seed: Seed,
+    ) -> Result<(), Refused> {
+        let Some(journal) = self.journal_for(author) else { return Ok(()) };
+        let mut kept = journal.records();
+        changes.iter().for_each(|line| kept.take(line.clone()));
+        let made = ready(&NameTable::of_kept(&kept).0, config, seed);
+        let after = |(refusal, why)| {
+            (refusal, format!("{why}; it is removed until the restart only: remove it for good"))
+        };
+        made.map(drop).map_err(after)
+    }
+
     /// Has a change kept, unless it ends with the process.
     ///
     /// # Errors
     ///
     /// Too many wait for the disk.
     pub fn keep(&self, author: &Author, lines: Vec<JournalLine>) -> Result<Receipt, Refused> {
-        match &self.journal {
-            Some(journal) if !author.until_restart => journal.keep(lines),
-            _ => Ok(Receipt::known(true)),
+        match self.journal_for(author) {
+            Some(journal) => journal.keep(lines),
+            None => Ok(Receipt::known(true)),
         }
     }
 

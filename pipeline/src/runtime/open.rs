@@ -10,7 +10,10 @@ use pmdns_changes::overlay::{DroppedChange, Overlay};
 use pmdns_changes::{
     JournalError, JournalLine, KeptChanges, OperatorChange, What, ZoneLimitKept, read,
 };
-use pmdns_config::Config;
+use pmdns_config::{Config, LocalRecord, view_number};
+use pmdns_control::RecordRequest;
+use pmdns_stages::policy::RuntimeNames;
+use pmdns_stages::wire::name::Seed;
 
 /// The contents of the file, over a configuration.
 #[derive(Debug)]
@@ -43,16 +46,21 @@ impl OpenChanges {
     }
 
     fn over(base: &Config, (path, mut kept): (Option<PathBuf>, KeptChanges), now: u64) -> Self {
-        let (names, no_names) = NameTable::of_kept(&kept);
         let (overlay, left_out) = Overlay::of_kept(&kept, base);
-        let no_names = no_names.into_iter().map(|(subject, why)| {
-            let is_needless = false;
-            DroppedChange { subject, why, is_needless }
-        });
+        let contradicting = [without_view(&kept, base), unlike_others(&kept, base)].concat();
         let mut is_all = true;
-        for DroppedChange { subject, why, is_needless } in left_out.into_iter().chain(no_names) {
+        for DroppedChange { subject, why, is_needless } in left_out.into_iter().chain(contradicting)
+        {
             tracing::warn!("a change of run time ends: {why}");
             is_all &= is_needless;
+            kept.take(JournalLine::Unset(subject));
+        }
+        // As they fit the file by now.
+        overlay.changes().for_each(|change| kept.take(JournalLine::Set(Box::new(change))));
+        let (names, no_names) = NameTable::of_kept(&kept);
+        for (subject, why) in no_names {
+            tracing::warn!("a change of run time ends: {why}");
+            is_all = false;
             kept.take(JournalLine::Unset(subject));
         }
         let config = overlay.apply(base).unwrap_or_else(|why| {
@@ -64,6 +72,10 @@ impl OpenChanges {
         for change in kept.iter() {
             match &change.what {
                 What::Limit(ZoneLimitKept { until: Some(until), .. }) if *until <= now => {
+                    tracing::info!(
+                        "a change of run time ends, as its time is over: {}",
+                        change.what
+                    );
                     over.push(change.what.subject());
                 }
                 What::Limit(_) => limits.push(change.clone()),
@@ -74,19 +86,66 @@ impl OpenChanges {
         over.into_iter().for_each(|subject| kept.take(JournalLine::Unset(subject)));
         Self { path, kept, is_all, names, overlay, config, limits, clients }
     }
+}
 
-    /// Takes the clients out, which have a file of their own from now on.
-    pub fn without_clients(mut self) -> Self {
-        for change in std::mem::take(&mut self.clients) {
-            self.kept.take(JournalLine::Unset(change.what.subject()));
+fn dropped(change: &OperatorChange, why: &str) -> DroppedChange {
+    let why = format!("{}, by {}: {why}", change.what, change.author.by);
+    DroppedChange { subject: change.what.subject(), why, is_needless: false }
+}
+
+/// Names and clients of views that the file has no more.
+fn without_view(kept: &KeptChanges, base: &Config) -> Vec<DroppedChange> {
+    let is_without = |change: &&OperatorChange| {
+        let views = match &change.what {
+            What::Entry(entry) => entry.views.first(),
+            What::Client(client) => client.view.as_ref(),
+            _ => None,
+        };
+        views.is_some_and(|view| view_number(view, &base.views).is_none())
+    };
+    kept.iter().filter(is_without).map(|one| dropped(one, "the view is gone")).collect()
+}
+
+/// Records that contradict later ones: they never held together, as one of them was hidden until the restart.
+fn unlike_others(kept: &KeptChanges, base: &Config) -> Vec<DroppedChange> {
+    let record = |change: &OperatorChange| match &change.what {
+        What::Record(RecordRequest { name, r#type, ttl, data }) => {
+            LocalRecord::new(name, r#type, *ttl, data).ok()
         }
-        self
+        _ => None,
+    };
+    let records = kept.iter().filter_map(|change| Some((change, record(change)?)));
+    let mut records: Vec<(&OperatorChange, LocalRecord)> = records.collect();
+    records.reverse();
+    let (mut agreed, mut left_out) = (Vec::new(), Vec::new());
+    // What agrees is taken in at once. What does not is halved, down to the record that does not.
+    let mut parts = vec![&*records];
+    while let Some(part) = parts.pop() {
+        let before = agreed.len();
+        agreed.extend(part.iter().map(|(_, record)| record.clone()));
+        let made = RuntimeNames::new(
+            Vec::new(),
+            agreed.clone(),
+            base.policy.auto_ptr,
+            Seed::new(Default::default()),
+        );
+        let Err(error) = made else { continue };
+        agreed.truncate(before);
+        match part {
+            [(change, _)] => left_out.push(dropped(change, &error.to_string())),
+            _ => {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+            }
+        }
     }
+    left_out
 }
 
 #[cfg(test)]
 mod tests {
     use pmdns_changes::Author;
+    use pmdns_control::{ClientChange, EntryKind, EntryRequest};
     use pmdns_engine::testing::config;
 
     use super::*;
@@ -106,5 +165,55 @@ mod tests {
         let zone = |zone: &str| pmdns_changes::Subject::Limit(zone.to_owned());
         assert_eq!(zones, [zone("b.example"), zone("c.example")]);
         assert_eq!((open.kept.len(), open.is_all), (2, true));
+    }
+
+    fn change(what: What) -> JournalLine {
+        let author = Author { by: "user 0".into(), since: 7, until_restart: false };
+        JournalLine::Set(Box::new(OperatorChange { what, author }))
+    }
+
+    #[test]
+    fn what_contradicts_the_file_or_a_later_record_ends_and_the_rest_holds() {
+        let mut kept = KeptChanges::default();
+        let record = |name: &str, r#type: &str, data: &str| {
+            let [name, r#type, data] = [name, r#type, data].map(str::to_owned);
+            What::Record(RecordRequest { name, r#type, ttl: 60, data })
+        };
+        let entry = |name: &str, view: Option<&str>| {
+            What::Entry(EntryRequest {
+                name: name.to_owned(),
+                kind: EntryKind::Block,
+                scope: Default::default(),
+                action: Default::default(),
+                views: view.map(str::to_owned).into_iter().collect(),
+            })
+        };
+        let client = |view: &str| {
+            What::Client(ClientChange { prefix: "192.0.2.1".into(), view: Some(view.to_owned()) })
+        };
+        for what in [
+            record("b.lan", "A", "192.0.2.1"),
+            record("a.lan", "A", "192.0.2.2"),
+            record("c.lan", "A", "192.0.2.3"),
+            record("a.lan", "CNAME", "b.lan."),
+            entry("a.example", None),
+            entry("b.example", Some("gone")),
+            client("gone"),
+        ] {
+            kept.take(change(what));
+        }
+        let base = config("");
+        let open = OpenChanges::over(&base, (None, kept), 100);
+        assert!(!open.is_all, "a copy stays");
+        let holds: Vec<_> = open.kept.iter().map(|change| change.what.clone()).collect();
+        let expected = [
+            record("b.lan", "A", "192.0.2.1"),
+            record("c.lan", "A", "192.0.2.3"),
+            record("a.lan", "CNAME", "b.lan."),
+            entry("a.example", None),
+        ];
+        assert_eq!(holds, expected);
+        let seed = Seed::new(Default::default());
+        assert!(crate::runtime::ready(&open.names, &base, seed).unwrap().is_some());
     }
 }

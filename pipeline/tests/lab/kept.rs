@@ -71,6 +71,28 @@ fn assert_shown(lines: &[String]) {
     }
 }
 
+/// What is removed until the restart only would hold again: it contradicts what is said then, and can be removed for good.
+fn take_back_what_is_hidden() {
+    for (words, code) in [
+        ("block hidden.example", 0),
+        ("unblock hidden.example --until-restart", 0),
+        ("unblock hidden.example", 0),
+        ("unblock hidden.example", 1),
+        ("local add hidden.lan A 192.0.2.9", 0),
+        ("local remove hidden.lan --until-restart", 0),
+        ("local add hidden.lan CNAME other.lan", 1),
+        ("local remove hidden.lan", 0),
+        ("limit hidden.test --rate 5", 0),
+        ("unlimit hidden.test --until-restart", 0),
+        ("unlimit hidden.test", 0),
+        ("client set 192.0.2.99 kids", 0),
+        ("client remove 192.0.2.99 --until-restart", 0),
+        ("client remove 192.0.2.99", 0),
+    ] {
+        command(&words.split(' ').collect::<Vec<_>>(), code);
+    }
+}
+
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn each_kind_of_change_holds_after_a_kill_unless_it_ends_with_the_process() {
@@ -110,6 +132,7 @@ fn each_kind_of_change_holds_after_a_kill_unless_it_ends_with_the_process() {
             command(&["unlimit", "kept.test"], 0);
             command(&["client", "remove", "192.0.2.7"], 0);
             command(&["local", "remove", "kept.lan"], 0);
+            take_back_what_is_hidden();
             pmdns.kill();
             sh("ip link delete pm0 2>/dev/null || true");
 

@@ -65,7 +65,7 @@ pub(crate) struct Summary {
     pub(crate) answered: u64,
     pub(crate) succeeded: u64,
     /// Those that the line has decided about as a lookup said just before.
-    pub(crate) looked_up: u64,
+    pub(crate) looked_up: [u64; 2],
 }
 
 /// Lives through the history of a seed.
@@ -167,7 +167,7 @@ impl History {
         self.take_answers()?;
         check_end(self)?;
         let Clients { sent, answered, succeeded, .. } = self.clients;
-        let (hash, looked_up) = (self.trace.hash(), self.lookups.right());
+        let (hash, looked_up) = (self.trace.hash(), self.lookups.counts());
         Ok(Summary { hash, queries: sent, answered, succeeded, looked_up })
     }
 

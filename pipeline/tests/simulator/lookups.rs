@@ -11,17 +11,19 @@ use std::sync::{Arc, Mutex};
 
 use pmdns::lookup::{DecidedBy, Verdict};
 use pmdns_engine::clock::Clock;
-use pmdns_engine::lookup_line::{Left, LookupLine, Passage, message};
+use pmdns_engine::lookup_line::{Left, LookupLine, NoPassage, Passage, message};
 use pmdns_engine::observe::{Departure, Observer, Sent};
 use pmdns_engine::rule_names::RuleNames;
 use pmdns_engine::testing::Rig;
-use pmdns_stages::{Answer, Batch, Packet, Reason, StageName, Step, Tick};
+use pmdns_stages::{Answer, Batch, MAX_BATCH, Packet, Reason, StageName, Step, Tick};
 
 /// What has come of the lookups of a history.
 #[derive(Clone, Default)]
 pub(crate) struct Lookups {
     /// Queries that the line has decided about as a lookup said.
     right: Arc<AtomicU64>,
+    /// Queries that were looked up, without those that a limit has ended.
+    all: Arc<AtomicU64>,
     wrong: Arc<Mutex<Option<String>>>,
 }
 
@@ -38,11 +40,12 @@ struct Beside {
 impl Lookups {
     /// Has an observer on each core.
     pub(crate) fn beside(rig: &Rig) -> Self {
-        let all = Self::default();
+        let in_use = rig.gauges.names.in_use().expect("the rig has rules");
+        let (all, line) = (Self::default(), rig.lookups.under(&in_use, MAX_BATCH));
         let observer = |_| {
             Box::new(Beside {
                 of: all.clone(),
-                line: RefCell::new(rig.lookups.clone()),
+                line: RefCell::new(line.clone()),
                 names: rig.gauges.names.clone(),
                 clock: rig.gauges.clock,
                 foretold: HashMap::new(),
@@ -52,9 +55,9 @@ impl Lookups {
         all
     }
 
-    /// How many were right so far.
-    pub(crate) fn right(&self) -> u64 {
-        self.right.load(Ordering::Relaxed)
+    /// How many were right so far, and how many there were.
+    pub(crate) fn counts(&self) -> [u64; 2] {
+        [&self.right, &self.all].map(|count| count.load(Ordering::Relaxed))
     }
 
     /// The first that was wrong.
@@ -64,14 +67,21 @@ impl Lookups {
 }
 
 impl Beside {
-    fn foretell(&self, packet: &Packet, now: Tick) -> Option<Passage> {
-        let query = packet.frame.bytes().get(packet.layout.dns()..)?;
+    fn foretell(&self, packet: &Packet, now: Tick) -> Result<Passage, NoPassage> {
+        let query = &packet.frame.bytes()[packet.layout.dns()..];
         let client = packet.layout.client(packet.frame.bytes());
         let client = match <[u8; 4]>::try_from(client) {
             Ok(v4) => IpAddr::from(v4),
-            Err(_) => IpAddr::from(<[u8; 16]>::try_from(client).ok()?),
+            Err(_) => IpAddr::from(<[u8; 16]>::try_from(client).expect("it has a family")),
         };
         self.line.borrow_mut().ask(Some(client), query, &self.clock.context(now))
+    }
+
+    fn note_wrong(&self, packet: &Packet, why: &str) {
+        let query = packet.query();
+        let asked = format!("{} {}", query.name().escape_ascii(), query.qtype());
+        let mut wrong = self.of.wrong.lock().expect("nobody panics");
+        wrong.get_or_insert(format!("a lookup of {asked} says otherwise: {why}"));
     }
 }
 
@@ -80,14 +90,10 @@ impl Observer for Beside {
         let Departure { packet, stage, now, .. } = *departure;
         let place = packet.frame.bytes().as_ptr() as usize;
         if let Some(foretold) = self.foretold.remove(&place) {
-            if is_limited(packet) {
-                return;
-            }
-            if let Err(why) = compare(&foretold, stage, packet) {
-                let query = packet.query();
-                let asked = format!("{} {}", query.name().escape_ascii(), query.qtype());
-                let mut wrong = self.of.wrong.lock().expect("nobody panics");
-                wrong.get_or_insert(format!("a lookup of {asked} says otherwise: {why}"));
+            if is_limited(&foretold, stage, packet) {
+                self.of.all.fetch_sub(1, Ordering::Relaxed);
+            } else if let Err(why) = compare(&foretold, stage, packet) {
+                self.note_wrong(packet, &why);
             } else if packet.step.is_on_the_line() {
                 self.foretold.insert(place, foretold);
             } else {
@@ -96,9 +102,12 @@ impl Observer for Beside {
         } else if stage < StageName::Lookup
             && packet.step.stage().is_some_and(|next| next <= StageName::Lookup)
             && packet.step != Step::at(StageName::Neighbor)
-            && let Some(passage) = self.foretell(packet, now)
         {
-            self.foretold.insert(place, passage);
+            self.of.all.fetch_add(1, Ordering::Relaxed);
+            match self.foretell(packet, now) {
+                Ok(passage) => drop(self.foretold.insert(place, passage)),
+                Err(why) => self.note_wrong(packet, &why.to_string()),
+            }
         }
     }
 
@@ -117,17 +126,19 @@ impl Observer for Beside {
         if let Some(in_use) = self.names.in_use()
             && in_use.rules.generation() != self.line.borrow().generation()
         {
-            let under = self.line.borrow().under(&in_use);
+            let under = self.line.borrow().under(&in_use, MAX_BATCH);
             self.line.replace(under);
         }
         false
     }
 }
 
-/// Whether a limit has decided, which lookups do not look at.
-fn is_limited(packet: &Packet) -> bool {
+/// Whether a limit has decided, which lookups do not look at. Policy also has rules that truncate.
+fn is_limited(foretold: &Passage, stage: StageName, packet: &Packet) -> bool {
     let limits = [Reason::RateLimited, Reason::MissRateLimited, Reason::ErrorLimited];
-    packet.answer == Answer::Truncated
+    let is_truncated = |left: Left| left.answer == Answer::Truncated;
+    let is_by_rule = foretold.left(stage).is_some_and(is_truncated);
+    packet.answer == Answer::Truncated && !is_by_rule
         || packet.step.reason().is_some_and(|reason| limits.contains(&reason))
 }
 

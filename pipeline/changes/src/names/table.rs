@@ -252,6 +252,11 @@ impl NameTable {
         self.entries.iter()
     }
 
+    /// The entries alone.
+    pub fn without_records(&self) -> Self {
+        Self { entries: self.entries.clone(), records: BTreeMap::new() }
+    }
+
     /// The records.
     ///
     /// # Errors

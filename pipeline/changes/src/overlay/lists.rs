@@ -10,6 +10,9 @@ use super::said::{ListSaid, Said, line_of};
 use super::{ListChange, Overlay};
 use crate::{Author, JournalLine, Reach, Refused, Subject};
 
+/// The longest URL of a list.
+const MAX_URL: usize = 2048;
+
 impl Overlay {
     /// Whether the list with this file was added at run time.
     pub fn has_list(&self, file: &Path) -> bool {
@@ -43,6 +46,11 @@ impl Overlay {
                     let line = JournalLine::Unset(Subject::List(name.clone()));
                     return Ok((format!("list {name} is removed"), line));
                 }
+                let subject = Subject::List(name.clone());
+                if self.is_passing(&subject, author) {
+                    let done = format!("list {name} does not come back after a restart");
+                    return Ok((done, JournalLine::Unset(subject)));
+                }
                 Err(match base.blocklists.iter().any(|list| is_called(&list.file, name)) {
                     true => (
                         Refusal::Unable,
@@ -63,6 +71,9 @@ impl Overlay {
     pub(super) fn added(&self, new: &NewList, base: &Config) -> Result<ListSaid, Refused> {
         let NewList { name, url, address, refresh_seconds, views } = new;
         let wrong = |why: String| (Refusal::Wrong, why);
+        if url.len() > MAX_URL {
+            return Err(wrong(format!("the URL has {} bytes; allowed: {MAX_URL}", url.len())));
+        }
         let Some(folder) = &base.control.lists else {
             let why = "there is no folder for lists of run time; write `lists` into [control], as in \
                        lists = \"/var/lib/pmdns/lists\", and restart";
@@ -198,6 +209,7 @@ mod tests {
             (add(|list| list.name = "n".repeat(33)), Refusal::Wrong, "1 to 32 letters"),
             (add(|list| list.name = "games".into()), Refusal::Wrong, "a list `games` already"),
             (add(|list| list.url = "ads".into()), Refusal::Wrong, "`ads`: "),
+            (add(|list| list.url += &"a".repeat(2048)), Refusal::Wrong, "allowed: 2048"),
             (add(|list| list.url = "tls://a.example".into()), Refusal::Wrong, "write https://"),
             (
                 add(|list| list.url = "http://a.example/l".into()),

@@ -14,7 +14,7 @@ use pmdns_config::Config;
 use pmdns_control::{NewList, NewUpstream, Refusal, UpstreamState};
 
 use crate::upstream_override::UpstreamOverride;
-use crate::{Author, JournalLine, OperatorChange, Refused};
+use crate::{Author, JournalLine, OperatorChange, Refused, Subject};
 pub use kept::DroppedChange;
 use said::{ListSaid, Said};
 
@@ -55,6 +55,8 @@ pub enum ListChange {
 pub struct Overlay {
     upstreams: Vec<Said<UpstreamOverride>>,
     lists: Vec<Said<ListSaid>>,
+    /// What holds again after a restart, because something else is said until then.
+    held_back: Vec<OperatorChange>,
 }
 
 /// A change that can be made.
@@ -104,6 +106,7 @@ impl Overlay {
             ConfigChange::Upstream(change) => overlay.change_upstream(change, base, author)?,
             ConfigChange::List(change) => overlay.change_list(change, base, author)?,
         };
+        overlay.hold_back(self, &line, author);
         let line = Some(line).filter(|_| !author.until_restart);
         if overlay.count() > MAX_CHANGES {
             let why = format!(
@@ -137,7 +140,77 @@ impl Overlay {
         upstreams.chain(self.lists.iter().map(OperatorChange::from))
     }
 
+    /// The change of a subject that holds.
+    fn of(&self, subject: &Subject) -> Option<OperatorChange> {
+        let key = subject.key();
+        self.changes().find(|change| change.what.subject().key() == key)
+    }
+
+    /// Whether a lasting change of a subject has something to do beside what holds: it keeps what ends with the process, and takes
+    /// back what is hidden until then.
+    fn is_passing(&self, subject: &Subject, author: &Author) -> bool {
+        let key = subject.key();
+        let is_held = || self.held_back.iter().any(|change| change.what.subject().key() == key);
+        !author.until_restart
+            && (is_held() || self.of(subject).is_some_and(|change| change.author.until_restart))
+    }
+
+    /// Remembers what a change hides until the restart. One that is kept says all that holds then.
+    fn hold_back(&mut self, before: &Self, line: &JournalLine, author: &Author) {
+        let subject = match line {
+            JournalLine::Set(change) => change.what.subject(),
+            JournalLine::Unset(subject) => subject.clone(),
+        };
+        let key = subject.key();
+        if !author.until_restart {
+            self.held_back.retain(|change| change.what.subject().key() != key);
+            return;
+        }
+        let hidden = before.of(&subject).filter(|change| !change.author.until_restart);
+        self.held_back.extend(hidden);
+    }
+
     fn count(&self) -> usize {
-        self.upstreams.len() + self.lists.len()
+        self.upstreams.len() + self.lists.len() + self.held_back.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KeptChanges;
+    use crate::testing::{author, config};
+
+    /// What is kept after these changes; `true`: until the restart.
+    fn kept(changes: &[(UpstreamChange, bool)]) -> Vec<String> {
+        let base = config("[[upstream]]\naddress = \"192.0.2.1:53\"\n");
+        let (mut overlay, mut kept) = (Overlay::default(), KeptChanges::default());
+        for (change, until_restart) in changes {
+            let author = Author { until_restart: *until_restart, ..author() };
+            let change = ConfigChange::Upstream(change.clone());
+            let changed = overlay.with(&change, &base, &author).unwrap();
+            overlay = changed.overlay;
+            changed.line.into_iter().for_each(|line| kept.take(line));
+        }
+        kept.iter().map(|change| change.what.to_string()).collect()
+    }
+
+    #[test]
+    fn what_is_hidden_until_the_restart_can_be_taken_back_and_what_ends_then_can_be_kept() {
+        let address = "192.0.2.1:53";
+        let new = "192.0.2.9:53";
+        let add = |address: &str| {
+            UpstreamChange::Add(NewUpstream { address: address.to_owned(), group: None })
+        };
+        let remove = |address: &str| UpstreamChange::Remove(address.to_owned());
+        let mut changes = vec![(remove(address), false), (add(address), true)];
+        assert_eq!(kept(&changes), ["upstream 192.0.2.1:53 removed"]);
+        changes.push((add(address), false));
+        assert!(kept(&changes).is_empty());
+        let mut changes = vec![(add(new), false), (remove(new), true)];
+        assert_eq!(kept(&changes).len(), 1);
+        changes.push((remove(new), false));
+        assert!(kept(&changes).is_empty());
+        assert_eq!(kept(&[(add(new), true), (add(new), false)]).len(), 1);
     }
 }

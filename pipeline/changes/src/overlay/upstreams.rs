@@ -23,6 +23,8 @@ impl Overlay {
         let address: UpstreamAddress =
             address.parse().map_err(|error| wrong(format!("{error}")))?;
         let of_file = base.upstreams.iter().find(|one| is_at(one, &address));
+        let subject = Subject::Upstream(address.to_string());
+        let is_passing = self.is_passing(&subject, author);
         let place = self.upstreams.iter().position(|said| is_same(&said.what.address, &address));
         let said = place.map(|place| self.upstreams.remove(place).what);
         let is_asked = match said.as_ref().map(|said| &said.presence) {
@@ -33,7 +35,12 @@ impl Overlay {
         // What is said of one that the file has no more can be taken back.
         let is_known =
             is_asked || said.as_ref().is_some_and(|said| said.presence == Presence::AsInFile);
-        if !is_known && !matches!(change, UpstreamChange::Add(_)) {
+        let needs_none = match change {
+            UpstreamChange::Add(_) => true,
+            UpstreamChange::Remove(_) => is_passing,
+            UpstreamChange::Set(..) => false,
+        };
+        if !is_known && !needs_none {
             let asked =
                 self.apply(base).map_or_else(|_| base.upstreams.clone(), |one| one.upstreams);
             let asked = asked.iter().filter(|one| !is_at(one, &address));
@@ -43,7 +50,7 @@ impl Overlay {
         }
         let fresh = |presence| UpstreamOverride::new(address.clone(), presence);
         let (said, done) = match change {
-            UpstreamChange::Add(_) if is_asked => {
+            UpstreamChange::Add(_) if is_asked && !is_passing => {
                 return Err(wrong("this upstream is asked already".to_owned()));
             }
             UpstreamChange::Add(NewUpstream { group, .. }) => {
@@ -66,7 +73,7 @@ impl Overlay {
         };
         let done = format!("upstream {address} {done}");
         if said.is_nothing() {
-            return Ok((done, JournalLine::Unset(Subject::Upstream(address.to_string()))));
+            return Ok((done, JournalLine::Unset(subject)));
         }
         let said = Said { what: said, author: author.clone() };
         let line = line_of(&said);

@@ -22,21 +22,31 @@ pub(crate) fn is_kept(method: &Method, path: &str) -> bool {
     *method != Method::GET && KEPT.contains(&first) && !rest.ends_with("/refresh")
 }
 
+/// Whether a route of such a change reads parameters of its own, and refuses others.
+fn has_parameters(method: &Method, path: &str) -> bool {
+    let paths = ["/api/v1/entries/{name}", "/api/v1/local", "/api/v1/clients"];
+    *method == Method::DELETE && paths.contains(&path)
+}
+
 /// Takes the parameter off a request: whether its change is to end with the process.
 pub(super) fn take(request: &mut Request) -> Result<bool, ProblemDetails> {
     let path = request.extensions().get::<MatchedPath>();
-    if !path.is_some_and(|path| is_kept(request.method(), path.as_str())) {
-        return Ok(false);
-    }
+    let path = path.map(MatchedPath::as_str).filter(|path| is_kept(request.method(), path));
+    let Some(path) = path else { return Ok(false) };
+    let has_parameters = has_parameters(request.method(), path);
     let query = request.uri().query().unwrap_or_default();
     let name = |part: &&str| part.split('=').next() == Some(UNTIL_RESTART);
-    let (ours, rest): (Vec<&str>, Vec<&str>) = query.split('&').partition(name);
+    let (ours, rest): (Vec<&str>, Vec<&str>) =
+        query.split('&').filter(|part| !part.is_empty()).partition(name);
     let until_restart = match *ours {
+        // What is misspelt must not make a change last.
+        _ if !rest.is_empty() && !has_parameters => None,
         [] => return Ok(false),
         [one] => one.split_once('=').and_then(|(_, value)| value.parse().ok()),
         _ => None,
     };
-    let detail = format!("the parameters: `{UNTIL_RESTART}` is once `true` or `false`");
+    let others = if has_parameters { "" } else { ", and there is no other" };
+    let detail = format!("the parameters: `{UNTIL_RESTART}` is once `true` or `false`{others}");
     let wrong = || ProblemDetails::new(StatusCode::UNPROCESSABLE_ENTITY, detail.clone());
     let until_restart = until_restart.ok_or_else(wrong)?;
     let mut target = request.uri().path().to_owned();
@@ -69,6 +79,8 @@ pub(super) fn describe(description: &mut Description) {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse as _;
+
     use super::*;
     use crate::Call;
 
@@ -97,5 +109,32 @@ mod tests {
                 "DELETE limits/{zone}",
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn a_misspelt_parameter_is_refused_and_does_not_make_a_change_last() {
+        let take_of = |mut request: Request| async move {
+            let taken = take(&mut request).map_err(|problem| problem.status);
+            format!("{taken:?} {}", request.uri()).into_response()
+        };
+        let routes = axum::Router::new()
+            .route("/api/v1/entries", axum::routing::post(take_of))
+            .route("/api/v1/local", axum::routing::delete(take_of));
+        for (method, target, expected) in [
+            ("POST", "entries", "Ok(false) /api/v1/entries"),
+            ("POST", "entries?until_restart=true", "Ok(true) /api/v1/entries"),
+            ("POST", "entries?until-restart=true", "Err(422) /api/v1/entries?until-restart=true"),
+            ("POST", "entries?until%5Frestart=true", "Err(422) "),
+            ("POST", "entries?until_restart=true&x=1", "Err(422) "),
+            // This route refuses what it does not know.
+            ("DELETE", "local?name=a&until_restart=true", "Ok(true) /api/v1/local?name=a"),
+        ] {
+            let request = Request::builder().method(method).uri(format!("/api/v1/{target}"));
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            let answer = tower::ServiceExt::oneshot(routes.clone(), request).await.unwrap();
+            let body = axum::body::to_bytes(answer.into_body(), 1000).await.unwrap();
+            let said = String::from_utf8(body.to_vec()).unwrap();
+            assert!(said.starts_with(expected), "{target}: {said}");
+        }
     }
 }

@@ -98,7 +98,7 @@ impl Engine {
         let workers = shared.workers(&topology, rings.workers, lent);
         let Shared { config, cache, gauges, news, stop, stages, ports, .. } = shared;
         Ok(Self {
-            lookups: LookupLine::new(stages, foundations.ruleset, ports, seed),
+            lookups: LookupLine::new(stages, ports, seed),
             cache_jobs: CacheJobs::new(cache_jobs, cache, gauges.clock, config.scope_map()),
             workers,
             slow_path,

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
-use pmdns_resolver::{Block, Job, LoadPart, NotTaken, Outlook, TakenIn};
+use pmdns_resolver::{Block, Inquiry, Job, LoadPart, NotTaken, Outlook, TakenIn};
 use pmdns_stages::cache::{Entry, Purge};
-use pmdns_stages::miss::Miss;
 
 /// The most requests that may wait for a thread.
 const MAX_REQUESTS: usize = 8;
@@ -24,7 +23,7 @@ pub enum JobRequest {
     /// Load answers, unless the cache has newer ones. Send the result at the end.
     Load(Receiver<Vec<Entry>>, Sender<TakenIn>),
     /// Say what a miss would lead to.
-    Outlook(Box<Miss>, Sender<Outlook>),
+    Outlook(Box<Inquiry>, Sender<Outlook>),
 }
 
 /// The channel of requests to one slow path thread.
@@ -66,7 +65,7 @@ impl JobRequest {
                 }),
                 tell(done),
             ),
-            Self::Outlook(miss, done) => Job::Outlook(miss, tell(done)),
+            Self::Outlook(inquiry, done) => Job::Outlook(inquiry, tell(done)),
         }
     }
 }

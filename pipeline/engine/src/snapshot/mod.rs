@@ -18,10 +18,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use pmdns_config::files::open_regular;
-use pmdns_resolver::{Outlook, TakenIn};
+use pmdns_resolver::{Inquiry, Outlook, TakenIn};
 use pmdns_stages::Context;
 use pmdns_stages::cache::{Cache, Entry, NameBuffer, Purge};
-use pmdns_stages::miss::Miss;
 
 pub use file::{SnapshotError, check, create};
 
@@ -139,11 +138,12 @@ impl CacheJobs {
     }
 
     /// The outcome of a miss, asked of the thread whose shard has the key.
-    pub fn outlook(&self, miss: Miss) -> Result<Outlook, SnapshotError> {
+    pub fn outlook(&self, inquiry: Inquiry) -> Result<Outlook, SnapshotError> {
+        let miss = &inquiry.miss;
         let shard = self.cache.shard_of(miss.key().hash(self.cache.seed(), miss.key));
         let thread = self.threads.get(shard).ok_or(SnapshotError::Ended)?;
         let (done, told) = crossbeam_channel::bounded(1);
-        let request = JobRequest::Outlook(Box::new(miss), done);
+        let request = JobRequest::Outlook(Box::new(inquiry), done);
         thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
         told.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)
     }

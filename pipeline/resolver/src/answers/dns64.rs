@@ -82,8 +82,9 @@ impl Answers {
             return Some(Answer { entry, network: None, origin: Origin::Cache });
         }
         let subnet = question.subnet()?;
-        let (entry, length) = self.subnets.find(question, self.context.seconds)?;
-        let (entry, network) = (entry.clone(), Some(subnet.cut(length)));
+        let place = self.subnets.find(question, self.context.seconds)?;
+        let network = Some(subnet.cut(place.length));
+        let entry = self.subnets.use_answer(&place)?.clone();
         Some(Answer { entry, network, origin: Origin::Cache })
     }
 

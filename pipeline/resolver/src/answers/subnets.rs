@@ -27,6 +27,13 @@ pub(crate) struct Subnets {
     lengths: [u128; 2],
 }
 
+/// The place of an answer for a network.
+pub(crate) struct Place {
+    question: Question,
+    /// The length of that network.
+    pub(crate) length: u8,
+}
+
 impl Subnets {
     /// Without answers. All `threads` share the room that the settings allow.
     pub(crate) fn new(settings: Settings, threads: usize, seed: Seed) -> Self {
@@ -46,25 +53,25 @@ impl Subnets {
         Some(subnet.limited(self.settings.ipv4_prefix, self.settings.ipv6_prefix))
     }
 
-    /// The answer to `question` for the longest network that contains the client's, and the length of that network.
-    pub(crate) fn find(&mut self, question: &Question, seconds: u32) -> Option<(&Entry, u8)> {
-        let (place, length) = self.place(question, seconds)?;
-        self.answers.get(&place).map(|entry| (entry, length))
+    /// The answer at a place.
+    pub(crate) fn use_answer(&mut self, place: &Place) -> Option<&Entry> {
+        self.answers.get(&place.question)
     }
 
     /// The same answer, which is not noted as used.
-    pub(crate) fn peek(&self, question: &Question, seconds: u32) -> Option<&Entry> {
-        self.answers.peek(&self.place(question, seconds)?.0)
+    pub(crate) fn peek(&self, place: &Place) -> Option<&Entry> {
+        self.answers.peek(&place.question)
     }
 
-    fn place(&self, question: &Question, seconds: u32) -> Option<(Question, u8)> {
+    /// The place of the answer to `question` for the longest network that contains the client's.
+    pub(crate) fn find(&self, question: &Question, seconds: u32) -> Option<Place> {
         let subnet = question.subnet()?;
         let mut wanted = question.clone();
         for length in self.lengths_around(subnet) {
             wanted.ask_for(Some(subnet.cut(length)), self.seed);
             let found = self.answers.peek(&wanted);
             if found.is_some_and(|entry| entry.head().expires > seconds) {
-                return Some((wanted, length));
+                return Some(Place { question: wanted, length });
             }
         }
         None
@@ -143,8 +150,8 @@ mod tests {
         subnets.keep(&question_of(sent), sent, entry(1, 5), &counters);
         subnets.keep(&question_of(sent), sent.cut(8), entry(2, 9), &counters);
         let asked = question_of(sent);
-        let mut found = |second| subnets.find(&asked, second).map(|(_, length)| length);
-        assert_eq!([4, 5, 8, 9].map(&mut found), [Some(24), Some(8), Some(8), None]);
+        let found = |second| subnets.find(&asked, second).map(|place| place.length);
+        assert_eq!([4, 5, 8, 9].map(found), [Some(24), Some(8), Some(8), None]);
     }
 
     /// Any network. Addresses vary in few bits, so many networks contain each other.
@@ -176,7 +183,8 @@ mod tests {
                     let best = kept.iter().filter(|(network, _)| is_for(*network));
                     let best = best.max_by_key(|(network, _)| network.length());
                     match (subnets.find(&asked, 0), best) {
-                        (Some((found, length)), _) => {
+                        (Some(place), _) => {
+                            let (found, length) = (subnets.use_answer(&place).unwrap(), place.length);
                             let right = kept.iter().find(|(network, _)| *network == sent.cut(length));
                             prop_assert!(is_for(sent.cut(length)));
                             prop_assert_eq!(found, &right.unwrap().1);

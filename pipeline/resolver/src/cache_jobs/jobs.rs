@@ -2,14 +2,13 @@
 //! judges all answers again. Every job is done in slices, one in each turn, so that misses never wait long.
 
 use pmdns_stages::cache::{Entry, EntryFate, Head, Key, NameBuffer, Purge, Walk, Words};
-use pmdns_stages::miss::Miss;
 use pmdns_stages::policy::Ruleset;
 use pmdns_stages::wire::dns::{CLASS_IN, Rcode, rtype};
 
 use crate::answers::Answers;
 use crate::answers::store::Store;
 use crate::counters::add;
-use crate::outlook::Outlook;
+use crate::outlook::{Inquiry, Outlook};
 
 /// Entries looked at in one turn.
 const STEPS: usize = 1024;
@@ -32,7 +31,7 @@ pub enum Job {
     /// Load answers, unless the cache has newer ones. Report the result at the end.
     Load(Box<dyn FnMut() -> LoadPart>, Box<dyn FnOnce(TakenIn)>),
     /// Say what a miss would lead to.
-    Outlook(Box<Miss>, Box<dyn FnOnce(Outlook)>),
+    Outlook(Box<Inquiry>, Box<dyn FnOnce(Outlook)>),
 }
 
 /// The result of loading answers: how many of each kind there were.

@@ -35,7 +35,7 @@ use crate::answers::outlets::{Answered, Outlets};
 use crate::answers::responder::Responder;
 use crate::answers::stale::Stale;
 use crate::answers::store::Store;
-use crate::answers::subnets::Subnets;
+use crate::answers::subnets::{Place, Subnets};
 use crate::cache_jobs::jobs::Jobs;
 use crate::cache_jobs::prefetch::Prefetch;
 use crate::counters::{CacheCounters, Counters, count};
@@ -260,8 +260,8 @@ impl Resolver {
         let (is_cached, mut doubt) = (self.answers.store.get(&question).is_some(), None);
         let standing = match self.standing(&question, miss, is_cached, &mut doubt) {
             Standing::Cached(found) if self.give_cached(waiter, found) => return,
-            // It has been evicted.
-            Standing::Cached(_) => self.standing(&question, miss, false, &mut doubt),
+            // It has been evicted, or is not for this client.
+            Standing::Cached(_) => self.standing_beside_cache(&question, miss, true, &mut doubt),
             standing => standing,
         };
         if let Some(entry) = doubt {
@@ -271,7 +271,7 @@ impl Resolver {
             Standing::NotReady | Standing::Cached(_) => {
                 return self.servfail(waiter, ExtendedError::NOT_READY);
             }
-            Standing::ForSubnet => return self.give_for_subnet(waiter, &question),
+            Standing::ForSubnet(place) => return self.give_for_subnet(waiter, &place),
             Standing::Denied(entry) => return self.give_denial(waiter, &entry),
             Standing::Stale(entry) => return self.answers.give_stale(waiter, &entry),
             Standing::Failed(why) => {
@@ -335,10 +335,10 @@ impl Resolver {
         responder.staged(waiter, cached, context, |counters| &counters.answered_from_cache_late)
     }
 
-    fn give_for_subnet(&mut self, waiter: Waiter<'_>, question: &Question) {
+    fn give_for_subnet(&mut self, waiter: Waiter<'_>, place: &Place) {
         let Answers { subnets, responder, context, .. } = &mut self.answers;
-        if let Some((entry, scope)) = subnets.find(question, context.seconds) {
-            responder.entry(waiter, entry, scope, Origin::Cache, context, |counters| {
+        if let Some(entry) = subnets.use_answer(place) {
+            responder.entry(waiter, entry, place.length, Origin::Cache, context, |counters| {
                 &counters.answered_for_subnet
             });
         }

@@ -9,7 +9,8 @@ use pmdns_stages::wire::edns::ExtendedError;
 
 use super::Resolver;
 use crate::answers::nxdomain_cut::Denial;
-use crate::outlook::{Foreseen, Outlook, Standing, UpstreamOutlook};
+use crate::answers::subnets::Place;
+use crate::outlook::{Foreseen, Inquiry, Outlook, Standing, UpstreamOutlook};
 use crate::questions::question::{Question, zone_of};
 
 impl Resolver {
@@ -29,8 +30,20 @@ impl Resolver {
         if is_cached && let Some(found) = answers.find(question) {
             return Standing::Cached(found);
         }
-        if self.for_subnet(question, miss).is_some() {
-            return Standing::ForSubnet;
+        self.standing_beside_cache(question, miss, is_cached, doubt)
+    }
+
+    /// The same if the client cannot get a fresh answer that the cache has, as one over a stream that was shortened for UDP.
+    pub(super) fn standing_beside_cache(
+        &self,
+        question: &Question,
+        miss: &Miss,
+        is_cached: bool,
+        doubt: &mut Option<Entry>,
+    ) -> Standing {
+        let (answers, peers) = (&self.answers, &self.upstreams.peers);
+        if let Some(place) = self.for_subnet(question, miss) {
+            return Standing::ForSubnet(place);
         }
         let group = LazyCell::new(|| peers.group_of(question.zone()));
         let is_asked_alike = |key: Key<'_>| peers.group_of(zone_of(key)) == *group;
@@ -49,27 +62,29 @@ impl Resolver {
     }
 
     /// The answer for the client's network.
-    fn for_subnet(&self, question: &Question, miss: &Miss) -> Option<&Entry> {
-        let entry = self.answers.subnets.peek(question, self.time.context.seconds)?;
-        (!(miss.is_from_stream() && entry.head().has_to_be_asked())).then_some(entry)
+    fn for_subnet(&self, question: &Question, miss: &Miss) -> Option<Place> {
+        let subnets = &self.answers.subnets;
+        let place = subnets.find(question, self.time.context.seconds)?;
+        let is_whole = || subnets.peek(&place).is_some_and(|entry| !entry.head().has_to_be_asked());
+        (!miss.is_from_stream() || is_whole()).then_some(place)
     }
 
     /// The outcome of a miss if it came now, for people. Nothing is asked, counted or changed.
-    pub(super) fn outlook(&self, miss: &Miss) -> Outlook {
+    pub(super) fn outlook(&self, Inquiry { miss, has_client }: &Inquiry) -> Outlook {
         let (answers, peers, now) = (&self.answers, &self.upstreams.peers, self.time.now);
-        let question = self.question(miss);
+        let mut question = self.question(miss);
+        if !has_client {
+            question.ask_for(None, answers.store.seed());
+        }
+        let known = |entry: Option<Entry>| entry.map_or(Foreseen::Asked, Foreseen::Known);
         let foreseen = match self.standing(&question, miss, true, &mut None) {
-            Standing::NotReady => Foreseen::Failed(ExtendedError::NOT_READY),
-            Standing::Cached(_) => {
-                answers.known(&question).map_or(Foreseen::Asked, Foreseen::Known)
-            }
-            Standing::ForSubnet => {
-                let found = self.for_subnet(&question, miss).cloned();
-                found.map_or(Foreseen::Asked, Foreseen::Known)
-            }
+            _ if miss.judged() != answers.rules().generation() => Foreseen::OtherRules,
+            Standing::NotReady => Foreseen::OtherRules,
+            Standing::Cached(_) => known(answers.known(&question)),
+            Standing::ForSubnet(place) => known(answers.subnets.peek(&place).cloned()),
             Standing::Denied(entry) => Foreseen::Denied(entry),
             Standing::Stale(entry) => Foreseen::Stale(entry),
-            Standing::Failed(why) => Foreseen::Failed(why),
+            Standing::Failed(_) => Foreseen::Failed,
             Standing::Asked { .. } => Foreseen::Asked,
         };
         let standing = answers.store.writer.standing(question.hash(), self.time.context.seconds);

@@ -84,7 +84,7 @@ impl Resolver {
     pub fn begin_job(&mut self, now: Time, job: Job) {
         self.set_time(now);
         match job {
-            Job::Outlook(miss, tell) => tell(self.outlook(&miss)),
+            Job::Outlook(inquiry, tell) => tell(self.outlook(&inquiry)),
             job => self.jobs.begin(job),
         }
     }
