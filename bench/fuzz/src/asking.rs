@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pmdns_config::Config;
+use pmdns_counters::Totals;
 use pmdns_engine::clock::{Clock, FIRST_SECOND, SteppedTime};
 use pmdns_engine::ring::RingSender;
 use pmdns_engine::slowpath::{Answered, Inlets, PortDriver, SlowPathParts, send_answers, time};
 use pmdns_engine::testing::Rig;
-use pmdns_counters::Totals;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
 use pmdns_resolver::{Means, NetworkLimits, Output, Random, Resolver, Time};

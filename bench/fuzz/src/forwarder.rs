@@ -1,7 +1,7 @@
 //! A whole line on the memory driver, and its slow path, which nobody runs: targets answer misses themselves.
 
-use pmdns_engine::testing::{Rig, config};
 use pmdns_counters::Totals;
+use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::{Burst, Verified};
 use pmdns_stages::miss::Miss;
 
