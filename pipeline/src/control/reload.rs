@@ -3,7 +3,7 @@
 //! A thread of its own reads the files and builds the rules, which for millions of names takes seconds. The main thread
 //! then lends the rules to all threads that use them, and waits until the old ones have come back. The clients that
 //! asked get the result. A wrong configuration or file changes nothing. What comes next is decided by
-//! [`Reload`](pmdns_changes::reload::Reload), which does no I/O.
+//! [`Reload`], which does no I/O.
 
 mod reading;
 
