@@ -1,8 +1,8 @@
 //! Packets that pass a running instance: written as pcapng for others to read, or followed stage by stage.
 //!
 //! On each data core a recorder observes ([`observe`](pmdns_engine::observe)). It copies the packets that a filter lets pass into a
-//! ring of bytes, and counts those for which there is no room. The thread of a capture ([`mod@file`]) takes them from all rings and writes
-//! them into a pipe. That of a [`trace`] joins them.
+//! ring of bytes, and counts those for which there is no room. The thread of a capture ([`mod@file`]) takes them from all rings and
+//! writes them into a pipe. That of a [`trace`] joins them.
 
 mod file;
 mod filter;
