@@ -10,6 +10,7 @@ use utoipa::openapi::{OpenApi as Description, Required};
 
 use super::problem::ProblemDetails;
 use super::roles;
+use crate::Call;
 use crate::call::UNTIL_RESTART;
 
 /// The paths below which changes are kept.
@@ -19,7 +20,9 @@ const KEPT: [&str; 6] = ["entries", "local", "clients", "upstreams", "lists", "l
 pub(crate) fn is_kept(method: &Method, path: &str) -> bool {
     let rest = path.strip_prefix("/api/v1/").unwrap_or_default();
     let first = rest.split('/').next().unwrap_or_default();
-    *method != Method::GET && KEPT.contains(&first) && !rest.ends_with("/refresh")
+    let is_change = *method != Method::GET && KEPT.contains(&first) && !rest.ends_with("/refresh");
+    // Other methods are refused for being no call, whatever stands behind the path.
+    is_change && Call::ROUTES.iter().any(|route| route.method == *method && route.path == path)
 }
 
 /// Whether a route of such a change reads parameters of its own, and refuses others.
@@ -82,10 +85,10 @@ mod tests {
     use axum::response::IntoResponse as _;
 
     use super::*;
-    use crate::Call;
 
     #[test]
     fn what_is_no_change_of_run_time_is_not_kept() {
+        assert!(!is_kept(&Method::TRACE, "/api/v1/entries/{name}"), "it is no call");
         let kept: Vec<String> = Call::ROUTES
             .iter()
             .filter(|route| is_kept(&route.method, route.path))
