@@ -63,7 +63,8 @@ impl Askers {
 
 /// The answer about a change that the disk has not.
 pub fn not_kept() -> CallReply {
-    let why = "it holds until the instance stops, and is not kept: the disk refuses, as the log says; it is tried again with the next change";
+    let why = "it holds until the instance stops, and is not kept: the disk refuses, as the log says; \
+               it is tried again with the next change";
     CallReply::Refused(Refusal::Unable, why.to_owned())
 }
 
