@@ -82,7 +82,7 @@ labs() {
     "${LABS[@]}" --no-run
     # While labs wait, the emulated machine computes.
     if [[ " ${steps[*]} " == *" pci "* ]]; then
-        lab_in_a_machine pci > "${CARGO_TARGET_DIR:-target}/pci.log" 2>&1 &
+        PMDNS_VM_SECONDS=${PMDNS_VM_SECONDS-1500} lab_in_a_machine pci > "${CARGO_TARGET_DIR:-target}/pci.log" 2>&1 &
         machine=$!
         renice -n 10 "$machine" > /dev/null
     fi
