@@ -76,11 +76,10 @@ impl KeptChanges {
     /// Those of local records.
     pub(crate) fn records(&self) -> Self {
         let mut records = Self::default();
-        let of_records = self.history().filter(|line| match line {
-            JournalLine::Set(change) => matches!(change.what, What::Record(_)),
-            JournalLine::Unset(_) => false,
-        });
-        of_records.for_each(|line| records.take(line));
+        let is_record =
+            |(_, change): &&(u64, OperatorChange)| matches!(change.what, What::Record(_));
+        in_order(self.by_key.values().filter(is_record))
+            .for_each(|change| records.take(set(change)));
         records
     }
 
@@ -96,15 +95,27 @@ impl KeptChanges {
 
     /// The changes, those that were made last at the end.
     pub fn iter(&self) -> impl Iterator<Item = &OperatorChange> {
-        let mut all: Vec<&(u64, OperatorChange)> = self.by_key.values().collect();
-        all.sort_by_key(|(number, _)| *number);
-        all.into_iter().map(|(_, change)| change)
+        in_order(self.by_key.values())
     }
 
     /// The lines that lead here from nothing.
     pub(crate) fn history(&self) -> impl Iterator<Item = JournalLine> {
-        self.iter().map(|change| JournalLine::Set(Box::new(change.clone())))
+        self.iter().map(set)
     }
+}
+
+/// Changes, those that were made last at the end.
+fn in_order<'c>(
+    changes: impl Iterator<Item = &'c (u64, OperatorChange)>,
+) -> impl Iterator<Item = &'c OperatorChange> {
+    let mut all: Vec<&(u64, OperatorChange)> = changes.collect();
+    all.sort_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, change)| change)
+}
+
+/// The line that makes a change.
+fn set(change: &OperatorChange) -> JournalLine {
+    JournalLine::Set(Box::new(change.clone()))
 }
 
 #[cfg(test)]

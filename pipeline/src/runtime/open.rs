@@ -1,7 +1,8 @@
 //! What a file has kept of the changes of operators, as a start finds it.
 //!
 //! The configuration may have been edited since. What it says by now is dropped, and so is what contradicts it: with a sentence in
-//! the log, and a copy of the file if something is lost by that. No start fails for it.
+//! the log, and a copy of the file if something is lost by that.
+//! No start fails for it, unless a list cannot be read (ADR 0079).
 
 use std::path::PathBuf;
 

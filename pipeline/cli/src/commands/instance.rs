@@ -68,8 +68,7 @@ impl Instance {
 
     /// Has the instance do something, and prints the sentence that says what was done.
     pub(super) fn has_done(&self, call: &Call) -> Result<(), Failure> {
-        let done = self.client()?.done(call)?;
-        Ok(writeln!(io::stdout(), "{done}")?)
+        print_done(&self.client()?, call)
     }
 
     /// Prints the reply to a call, which is of the type `R`: for people, or the JSON that came.
@@ -96,9 +95,13 @@ pub(super) struct Changing {
 impl Changing {
     /// Has the instance make a change, and prints the sentence that says what was done.
     pub(super) fn has_done(&self, call: &Call) -> Result<(), Failure> {
-        let done = self.instance.client()?.until_restart(self.until_restart).done(call)?;
-        Ok(writeln!(io::stdout(), "{done}")?)
+        print_done(&self.instance.client()?.until_restart(self.until_restart), call)
     }
+}
+
+/// Makes a call, and prints the sentence that says what was done.
+fn print_done(client: &ApiClient, call: &Call) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{}", client.done(call)?)?)
 }
 
 /// Prints a reply of the type `R`.
