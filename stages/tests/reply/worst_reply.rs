@@ -1,12 +1,5 @@
 //! The dearest replies of 64 KB there are, read and made into entries. By hand, in a release build:
-//! `cargo test --release -p pmdns-stages --test worst_reply -- --ignored --nocapture`.
-#![cfg(not(loom))]
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "numbers of tests are small"
-)]
+//! `cargo test --release -p pmdns-stages --test reply worst_reply -- --ignored --nocapture`.
 
 use std::time::Instant;
 

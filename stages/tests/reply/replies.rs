@@ -1,12 +1,11 @@
 //! Odd replies: what clients of others get of them, and what clients of pmdns get.
-#![cfg(not(loom))]
 
 use pmdns_stages::cache::{Entry, Key, Lifetimes};
 use pmdns_stages::wire::dns::{HEADER_LEN, Rcode};
 use pmdns_stages::wire::name;
 
 /// Replies, and what clients of BIND, Unbound and dnsdist get.
-const CASES: &str = include_str!("data/replies.txt");
+const CASES: &str = include_str!("../data/replies.txt");
 
 const LIFETIMES: Lifetimes =
     Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 900, max_body: usize::MAX };

@@ -1,15 +1,5 @@
 //! 100,000 replies with random faults: what is passed on of them has whole records. Those of the types that every client
 //! reads, hickory, dnspython and ldns can read; data of others are for the client to judge.
-#![cfg(not(any(loom, miri)))]
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::unwrap_used,
-    reason = "numbers of tests are small, and in a test a panic is the report"
-)]
-
-mod zone_text;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -20,7 +10,7 @@ use pmdns_stages::testing::name_of;
 use pmdns_stages::wire::labels::name_end;
 use pmdns_stages::wire::record::{Records, WireRecord};
 use pmdns_stages::wire::{be16, put16};
-use zone_text::{Line, reply};
+use crate::zone_text::{Line, reply};
 
 const REPLIES: u32 = 100_000;
 
@@ -30,7 +20,7 @@ const COMMON: [u16; 8] = [1, 2, 5, 6, 12, 15, 28, 39];
 const LOOSE: [u16; 3] = [2, 12, 15];
 
 /// Types and data to begin with.
-const CASES: &str = include_str!("data/rdata.txt");
+const CASES: &str = include_str!("../data/rdata.txt");
 
 const LIFETIMES: Lifetimes =
     Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 900, max_body: usize::MAX };

@@ -1,17 +1,9 @@
 //! Which data are relayed: what others do, and what is done here.
-#![cfg(not(loom))]
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    clippy::unwrap_used,
-    reason = "numbers of tests are small, and in a test a panic is the report"
-)]
 
 use pmdns_stages::cache::{Entry, Key, Lifetimes, Unusable};
 
 /// Types, data, and the verdicts of BIND, Unbound and dnsdist.
-const CASES: &str = include_str!("data/rdata.txt");
+const CASES: &str = include_str!("../data/rdata.txt");
 
 const LIFETIMES: Lifetimes =
     Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 900, max_body: usize::MAX };

@@ -1,11 +1,4 @@
 //! From upstream messages, built by another implementation, to entries.
-#![cfg(not(loom))]
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "numbers of tests are small"
-)]
 
 use std::net::Ipv4Addr;
 use std::str::FromStr;
