@@ -4,20 +4,14 @@ use pmdns_stages::cache::{Entry, EntryRef};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::wire::edns::ExtendedError;
 
-use crate::answers::subnets::Place;
-
 /// What is to be done with a miss.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one on the stack for a miss, and boxes are memory for it"
-)]
 pub(crate) enum Standing {
     /// There are no upstreams for its client yet: the line has rules already that this thread looks at next.
     NotReady,
     /// The cache has the answer.
     Cached(EntryRef),
-    /// There is an answer for the client's network, which stands here.
-    ForSubnet(Place),
+    /// There is an answer for the client's network, cut to this length.
+    ForSubnet(u8),
     /// The name above does not exist. This is the answer.
     Denied(Entry),
     /// The upstreams have failed. This is the expired answer.

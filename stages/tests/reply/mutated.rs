@@ -4,13 +4,13 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use crate::zone_text::{Line, reply};
 use hickory_proto::op::Message;
 use pmdns_stages::cache::{Entry, Head, Key, Lifetimes};
 use pmdns_stages::testing::name_of;
 use pmdns_stages::wire::labels::name_end;
 use pmdns_stages::wire::record::{Records, WireRecord};
 use pmdns_stages::wire::{be16, put16};
-use crate::zone_text::{Line, reply};
 
 const REPLIES: u32 = 100_000;
 

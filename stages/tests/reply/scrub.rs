@@ -1,12 +1,12 @@
 //! What is kept of a reply: the records of the question's own chain.
 
+use crate::zone_text::{Line, reply};
 use hickory_proto::op::Message;
 use hickory_proto::rr::RecordType;
 use pmdns_stages::cache::{Entry, Head, Key, Lifetimes, MAX_RECORDS, Unusable};
 use pmdns_stages::testing::name_of;
 use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::labels::{Labels, MAX_LABEL_STEPS};
-use crate::zone_text::{Line, reply};
 
 const LIFETIMES: Lifetimes =
     Lifetimes { min_ttl: 0, max_ttl: 86_400, max_negative_ttl: 900, max_body: usize::MAX };

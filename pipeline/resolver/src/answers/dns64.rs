@@ -82,9 +82,9 @@ impl Answers {
             return Some(Answer { entry, network: None, origin: Origin::Cache });
         }
         let subnet = question.subnet()?;
-        let place = self.subnets.find(question, self.context.seconds)?;
-        let network = Some(subnet.cut(place.length));
-        let entry = self.subnets.use_answer(&place)?.clone();
+        let (length, _) = self.subnets.find(question, self.context.seconds)?;
+        let network = Some(subnet.cut(length));
+        let entry = self.subnets.use_answer(question, length)?.clone();
         Some(Answer { entry, network, origin: Origin::Cache })
     }
 

@@ -27,13 +27,6 @@ pub(crate) struct Subnets {
     lengths: [u128; 2],
 }
 
-/// The place of an answer for a network.
-pub(crate) struct Place {
-    question: Question,
-    /// The length of that network.
-    pub(crate) length: u8,
-}
-
 impl Subnets {
     /// Without answers. All `threads` share the room that the settings allow.
     pub(crate) fn new(settings: Settings, threads: usize, seed: Seed) -> Self {
@@ -53,28 +46,23 @@ impl Subnets {
         Some(subnet.limited(self.settings.ipv4_prefix, self.settings.ipv6_prefix))
     }
 
-    /// The answer at a place.
-    pub(crate) fn use_answer(&mut self, place: &Place) -> Option<&Entry> {
-        self.answers.get(&place.question)
+    /// The answer to `question` for the client's network, cut to this length.
+    pub(crate) fn use_answer(&mut self, question: &Question, length: u8) -> Option<&Entry> {
+        let mut wanted = question.clone();
+        wanted.ask_for(Some(question.subnet()?.cut(length)), self.seed);
+        self.answers.get(&wanted)
     }
 
-    /// The same answer, which is not noted as used.
-    pub(crate) fn peek(&self, place: &Place) -> Option<&Entry> {
-        self.answers.peek(&place.question)
-    }
-
-    /// The place of the answer to `question` for the longest network that contains the client's.
-    pub(crate) fn find(&self, question: &Question, seconds: u32) -> Option<Place> {
+    /// The answer to `question` for the longest network that contains the client's, and that network's length. It is not noted
+    /// as used.
+    pub(crate) fn find(&self, question: &Question, seconds: u32) -> Option<(u8, &Entry)> {
         let subnet = question.subnet()?;
         let mut wanted = question.clone();
-        for length in self.lengths_around(subnet) {
+        self.lengths_around(subnet).find_map(|length| {
             wanted.ask_for(Some(subnet.cut(length)), self.seed);
-            let found = self.answers.peek(&wanted);
-            if found.is_some_and(|entry| entry.head().expires > seconds) {
-                return Some(Place { question: wanted, length });
-            }
-        }
-        None
+            let entry = self.answers.peek(&wanted)?;
+            (entry.head().expires > seconds).then_some((length, entry))
+        })
     }
 
     /// The lengths of networks that may contain `subnet`, the longest first. A client that sends a /0 gets only answers
@@ -150,7 +138,7 @@ mod tests {
         subnets.keep(&question_of(sent), sent, entry(1, 5), &counters);
         subnets.keep(&question_of(sent), sent.cut(8), entry(2, 9), &counters);
         let asked = question_of(sent);
-        let found = |second| subnets.find(&asked, second).map(|place| place.length);
+        let found = |second| subnets.find(&asked, second).map(|(length, _)| length);
         assert_eq!([4, 5, 8, 9].map(found), [Some(24), Some(8), Some(8), None]);
     }
 
@@ -183,8 +171,8 @@ mod tests {
                     let best = kept.iter().filter(|(network, _)| is_for(*network));
                     let best = best.max_by_key(|(network, _)| network.length());
                     match (subnets.find(&asked, 0), best) {
-                        (Some(place), _) => {
-                            let (found, length) = (subnets.use_answer(&place).unwrap(), place.length);
+                        (Some((length, _)), _) => {
+                            let found = subnets.use_answer(&asked, length).unwrap();
                             let right = kept.iter().find(|(network, _)| *network == sent.cut(length));
                             prop_assert!(is_for(sent.cut(length)));
                             prop_assert_eq!(found, &right.unwrap().1);

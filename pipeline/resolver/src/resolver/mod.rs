@@ -35,7 +35,7 @@ use crate::answers::outlets::{Answered, Outlets};
 use crate::answers::responder::Responder;
 use crate::answers::stale::Stale;
 use crate::answers::store::Store;
-use crate::answers::subnets::{Place, Subnets};
+use crate::answers::subnets::Subnets;
 use crate::cache_jobs::jobs::Jobs;
 use crate::cache_jobs::prefetch::Prefetch;
 use crate::counters::{CacheCounters, Counters, count};
@@ -271,7 +271,7 @@ impl Resolver {
             Standing::NotReady | Standing::Cached(_) => {
                 return self.servfail(waiter, ExtendedError::NOT_READY);
             }
-            Standing::ForSubnet(place) => return self.give_for_subnet(waiter, &place),
+            Standing::ForSubnet(length) => return self.give_for_subnet(waiter, &question, length),
             Standing::Denied(entry) => return self.give_denial(waiter, &entry),
             Standing::Stale(entry) => return self.answers.give_stale(waiter, &entry),
             Standing::Failed(why) => {
@@ -335,10 +335,10 @@ impl Resolver {
         responder.staged(waiter, cached, context, |counters| &counters.answered_from_cache_late)
     }
 
-    fn give_for_subnet(&mut self, waiter: Waiter<'_>, place: &Place) {
+    fn give_for_subnet(&mut self, waiter: Waiter<'_>, question: &Question, length: u8) {
         let Answers { subnets, responder, context, .. } = &mut self.answers;
-        if let Some(entry) = subnets.use_answer(place) {
-            responder.entry(waiter, entry, place.length, Origin::Cache, context, |counters| {
+        if let Some(entry) = subnets.use_answer(question, length) {
+            responder.entry(waiter, entry, length, Origin::Cache, context, |counters| {
                 &counters.answered_for_subnet
             });
         }

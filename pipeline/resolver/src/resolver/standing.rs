@@ -9,7 +9,6 @@ use pmdns_stages::wire::edns::ExtendedError;
 
 use super::Resolver;
 use crate::answers::nxdomain_cut::Denial;
-use crate::answers::subnets::Place;
 use crate::outlook::{Foreseen, Inquiry, Outlook, Standing, UpstreamOutlook};
 use crate::questions::question::{Question, zone_of};
 
@@ -42,8 +41,8 @@ impl Resolver {
         doubt: &mut Option<Entry>,
     ) -> Standing {
         let (answers, peers) = (&self.answers, &self.upstreams.peers);
-        if let Some(place) = self.for_subnet(question, miss) {
-            return Standing::ForSubnet(place);
+        if let Some((length, _)) = self.for_subnet(question, miss) {
+            return Standing::ForSubnet(length);
         }
         let group = LazyCell::new(|| peers.group_of(question.zone()));
         let is_asked_alike = |key: Key<'_>| peers.group_of(zone_of(key)) == *group;
@@ -61,12 +60,10 @@ impl Resolver {
         }
     }
 
-    /// The answer for the client's network.
-    fn for_subnet(&self, question: &Question, miss: &Miss) -> Option<Place> {
-        let subnets = &self.answers.subnets;
-        let place = subnets.find(question, self.time.context.seconds)?;
-        let is_whole = || subnets.peek(&place).is_some_and(|entry| !entry.head().has_to_be_asked());
-        (!miss.is_from_stream() || is_whole()).then_some(place)
+    /// The answer for the client's network, and how much of that network it is for.
+    fn for_subnet(&self, question: &Question, miss: &Miss) -> Option<(u8, &Entry)> {
+        let found = self.answers.subnets.find(question, self.time.context.seconds);
+        found.filter(|(_, entry)| !miss.is_from_stream() || !entry.head().has_to_be_asked())
     }
 
     /// The outcome of a miss if it came now, for people. Nothing is asked, counted or changed.
@@ -81,7 +78,9 @@ impl Resolver {
             _ if miss.judged() != answers.rules().generation() => Foreseen::OtherRules,
             Standing::NotReady => Foreseen::OtherRules,
             Standing::Cached(_) => known(answers.known(&question)),
-            Standing::ForSubnet(place) => known(answers.subnets.peek(&place).cloned()),
+            Standing::ForSubnet(_) => {
+                known(self.for_subnet(&question, miss).map(|(_, entry)| entry.clone()))
+            }
             Standing::Denied(entry) => Foreseen::Denied(entry),
             Standing::Stale(entry) => Foreseen::Stale(entry),
             Standing::Failed(_) => Foreseen::Failed,
