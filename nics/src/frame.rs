@@ -2,7 +2,7 @@
 //!
 //! Under DPDK it is an `rte_mbuf`, in tests a slot of heap memory. The holder of a frame cannot tell.
 //! The frame keeps the address and the length of the bytes itself, so reading them asks no driver.
-//! Dropping a frame gives its buffer back to the pool it came from; [`release`](crate::release()) does it for a whole
+//! Dropping a frame gives its buffer back to the pool it came from; [`release`] does it for a whole
 //! burst.
 
 use std::ptr::NonNull;
@@ -16,6 +16,14 @@ pub const MAX_BURST: usize = 64;
 
 /// Frames in hand.
 pub type Burst = arrayvec::ArrayVec<Frame, MAX_BURST>;
+
+/// Gives back the buffers of a whole burst at once.
+#[inline]
+pub fn release(burst: &mut Burst) {
+    #[cfg(feature = "dpdk")]
+    crate::dpdk::free_bulk(burst);
+    burst.clear();
+}
 
 /// One packet buffer. It crosses cores by value and is never shared.
 pub struct Frame {

@@ -20,7 +20,6 @@ mod pause;
 pub mod pcap;
 mod pool;
 mod prefetch;
-mod release;
 mod sleeper;
 pub mod stream;
 pub mod sync;
@@ -29,13 +28,12 @@ mod thread;
 #[cfg(feature = "dpdk")]
 mod xdp;
 
-pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified};
+pub use frame::{Burst, Frame, MAX_BURST, TooLong, Verified, release};
 pub use heap::{FRAME_ROOM, HeapPool};
 pub use kernel::{KERNEL_DESCRIPTORS, KernelEnd};
 pub use pause::Pause;
 pub use pool::FramePool;
 pub use prefetch::{prefetch, prefetch_to_write};
-pub use release::release;
 pub use sleeper::Sleeper;
 pub use tap::{TUN, Tap};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
