@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::ede;
 use crate::limits::{Cost, Halt, Meter, ValidatorLimits};
 use crate::message::{Record, Section, Unread, rtype};
 use crate::name::Name;
 use crate::outline::{self, Claim};
 use crate::sets::{Checked, Reply, Zone};
-use crate::{Judgement, SecurityStatus, ede};
+use crate::verdict::{Judgement, SecurityStatus};
 
 /// Fetched replies that a job holds: the next one needed, and others that wait for keys of zones above.
 const MAX_HELD: usize = 4;

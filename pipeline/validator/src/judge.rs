@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::ede;
 use crate::evidence::{Evidence, is_denial};
 use crate::job::ValidationJob;
 use crate::limits::Halt;
@@ -12,7 +13,7 @@ use crate::outline::{Claim, Denial};
 use crate::sets::{Checked, Reply, Zone};
 use crate::table::Table;
 use crate::trust::{TrustAnchors, zone_name};
-use crate::{SecurityStatus, ede};
+use crate::verdict::SecurityStatus;
 
 /// Sets beside the claims whose signatures are checked, at most. Others are left out of a secure reply.
 const MAX_BESIDE: usize = 8;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::message::{CLASS_IN, be16, rtype};
 use crate::name::{self, Form, Name};
 use crate::rdata::{Ds, Key};
-use crate::{Question, SecurityStatus};
+use crate::verdict::{Question, SecurityStatus};
 
 /// A key, or the digest of a key, that is trusted without proof.
 #[derive(Clone, Debug, PartialEq, Eq)]

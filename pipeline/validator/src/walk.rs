@@ -15,7 +15,8 @@ use crate::rdata::{Ds, Key};
 use crate::sets::{Checked, Reply, Zone};
 use crate::table::State;
 use crate::trust::{Anchor, Start};
-use crate::{SecurityStatus, crypto, ede};
+use crate::verdict::SecurityStatus;
+use crate::{crypto, ede};
 
 /// DS records of a zone that are looked at, and keys, at most.
 const MAX_DS: usize = 16;
