@@ -128,6 +128,14 @@ impl UpstreamAddress {
         }
     }
 
+    /// Whether nobody on the way can read or change what is said.
+    pub fn is_encrypted(&self) -> bool {
+        match self.server().map(|server| &server.protocol) {
+            Some(Protocol::Tls | Protocol::Https(_) | Protocol::Quic) => true,
+            None => false,
+        }
+    }
+
     /// The IP address of the resolver, if it is written.
     pub fn ip(&self) -> Option<IpAddr> {
         match &self.endpoint {

@@ -80,7 +80,7 @@ fn check_upstream(config: &Config, index: usize, found: &mut Mistakes) {
     let upstream = &config.upstreams[index];
     let path = format!("upstream[{index}]");
     found.note(check_address(format!("{path}.address"), config, index));
-    if matches!(upstream.address.endpoint(), Endpoint::Plain(_)) {
+    if !upstream.address.is_encrypted() {
         found.note(check_unverified(&path, upstream));
     }
     let key = format!("{path}.timeout_ms");

@@ -178,7 +178,8 @@ fn refusal(reply: &[u8]) -> TryFailure {
 /// the operator set `trust_ad`.
 fn is_believed(upstream: &Upstream) -> bool {
     let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-    upstream.trust_ad || upstream.address.plain().is_none_or(is_near)
+    let address = &upstream.address;
+    upstream.trust_ad || address.is_encrypted() || address.plain().is_some_and(is_near)
 }
 
 #[cfg(test)]
