@@ -181,6 +181,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_stages_are_listed_for_operators_in_the_order_of_the_line() {
+        let page = include_str!("../../../docs/configuration.md");
+        let words: Vec<&str> = page.split_whitespace().collect();
+        let list = StageName::ALL.map(|stage| format!("`{stage}`")).join(", ");
+        assert!(
+            words.join(" ").contains(&list),
+            "docs/configuration.md, [[placement]], lacks {list}"
+        );
+    }
+
+    #[test]
     fn stretches_read_and_print_alike() {
         for text in ["all", "lookup", "parse..lookup", "policy..encode"] {
             assert_eq!(text.parse::<Stretch>().unwrap().to_string(), text);

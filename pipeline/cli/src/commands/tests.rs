@@ -33,6 +33,17 @@ fn d28a_each_command_has_an_example_that_is_this_command() {
     }
 }
 
+#[test]
+fn each_command_is_in_the_list_for_operators() {
+    let page = include_str!("../../../../docs/operations.md");
+    let list = page.split("```").nth(1).expect("the list of commands");
+    let words: Vec<&str> = list.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+    for command in Arguments::command().get_subcommands() {
+        let name = command.get_name();
+        assert!(words.contains(&name), "the commands of docs/operations.md lack `pmdns {name}`");
+    }
+}
+
 /// A reader of `--help` sees a text alone, so a pronoun stands behind its noun.
 #[test]
 fn d28a_no_help_begins_with_a_pronoun() {

@@ -68,6 +68,7 @@ mod tests {
     use axum::http::header::{CONTENT_SECURITY_POLICY, HOST, LOCATION};
     use axum::http::{HeaderMap, Request};
     use http_body_util::BodyExt as _;
+    use pmdns_config::StageName;
 
     use super::*;
     use crate::CallSender;
@@ -179,6 +180,14 @@ mod tests {
         let times = [("known", KNOWN), ("log", LOGGED), ("lookup", SEARCHED), ("work", WORK)];
         let times = times.map(|(name, time)| format!("{name}: {}", time.as_secs())).join(", ");
         assert!(file.contains(&format!("{{ {times} }}")), "api.js does not have {times}");
+    }
+
+    #[test]
+    fn the_page_has_the_stages_in_the_order_of_the_line() {
+        let file = FILES.iter().find(|(name, _)| *name == "rates.js").unwrap().1;
+        let stages = StageName::ALL.map(|stage| format!("\"{stage}\"")).join(", ");
+        let list = format!("const STAGES = [\"receive\", {stages}, \"transmit\"];");
+        assert!(file.contains(&list), "rates.js does not have {list}");
     }
 
     /// What comes from clients is text. The policy would stop the rest, and these tell why nothing is seen then.

@@ -115,7 +115,25 @@ async fn a_request_that_is_made_of_a_call_makes_this_call() {
         );
         routes.insert((call.route().method.to_string(), call.route().path));
     }
-    assert_eq!(routes.len(), Call::ROUTES.len(), "each route has a call here");
+    let all = Call::ROUTES.iter().map(|route| (route.method.to_string(), route.path)).collect();
+    assert_eq!(routes, all, "each route has a call here");
+}
+
+#[test]
+fn each_route_is_in_the_list_for_operators() {
+    let page = include_str!("../../../../docs/tasks/api.md");
+    let rows: String = page.lines().filter(|line| line.starts_with("| `")).collect();
+    for CallRoute { method, path, .. } in Call::ROUTES {
+        let short = path.strip_prefix("/api/v1/").unwrap();
+        // `lists/{name}` is `lists/NAME` there.
+        let parts = short.split(['{', '}']).enumerate();
+        let parts =
+            parts.map(|(at, part)| if at % 2 == 1 { part.to_uppercase() } else { part.into() });
+        let written = parts.collect::<String>();
+        let ends = [format!("`{written}`"), format!("/{written}`"), format!("/{written}?")];
+        let is_there = ends.iter().any(|one| rows.contains(one));
+        assert!(is_there, "docs/tasks/api.md has no row of {method} {path}");
+    }
 }
 
 /// A server that sends these bytes, whatever it is asked.
