@@ -34,6 +34,8 @@ pub struct CallRoute {
     pub role: Role,
     /// How long the instance may take for it.
     pub patience: Duration,
+    /// Whether it is a change that is kept over a restart unless it is said otherwise.
+    pub is_kept: bool,
 }
 
 /// What the main thread knows.
@@ -48,10 +50,16 @@ const LINGER: Duration = Duration::from_secs(20);
 pub(crate) const WORK: Duration = Duration::from_secs(300);
 /// The whole cache goes by. It is longer than a slow reader of a dump is borne with.
 const CACHE: Duration = Duration::from_secs(900);
+/// The change is kept over a restart.
+const KEPT: bool = true;
 
-/// The table of calls: what each is, what it takes, its role, its route, and how long it may take.
+/// The table of calls: what each is, what it takes, its role, its route, how long it may take, and `KEPT` if its change outlives
+/// the process.
 macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident $(($($takes:ty),+))?: $role:ident $method:ident $path:literal, $patience:ident;)*) => {
+    ($(
+        $(#[$doc:meta])* $name:ident $(($($takes:ty),+))?:
+        $role:ident $method:ident $path:literal, $patience:ident $(, $kept:ident)?;
+    )*) => {
         /// A call of an operator to a running instance.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Call {
@@ -61,7 +69,10 @@ macro_rules! calls {
         impl Call {
             /// The rows of all calls.
             pub const ROUTES: &[CallRoute] = &[
-                $(CallRoute { method: Method::$method, path: $path, role: Role::$role, patience: $patience },)*
+                $(CallRoute {
+                    method: Method::$method, path: $path, role: Role::$role, patience: $patience,
+                    is_kept: false $(|| $kept)?,
+                },)*
             ];
 
             /// Its row.
@@ -69,6 +80,7 @@ macro_rules! calls {
                 match self {
                     $(Self::$name { .. } => CallRoute {
                         method: Method::$method, path: $path, role: Role::$role, patience: $patience,
+                        is_kept: false $(|| $kept)?,
                     },)*
                 }
             }
@@ -98,39 +110,39 @@ calls! {
     /// The resolvers that are asked.
     Upstreams: Figures GET "/api/v1/upstreams", KNOWN;
     /// Ask one more.
-    AddUpstream(NewUpstream): Operate POST "/api/v1/upstreams", WORK;
+    AddUpstream(NewUpstream): Operate POST "/api/v1/upstreams", WORK, KEPT;
     /// Have the one with this address asked otherwise.
-    SetUpstream(String, UpstreamState): Operate PATCH "/api/v1/upstreams/{address}", WORK;
+    SetUpstream(String, UpstreamState): Operate PATCH "/api/v1/upstreams/{address}", WORK, KEPT;
     /// Ask the one with this address no more.
-    RemoveUpstream(String): Operate DELETE "/api/v1/upstreams/{address}", WORK;
+    RemoveUpstream(String): Operate DELETE "/api/v1/upstreams/{address}", WORK, KEPT;
     /// The block lists.
     Lists: Figures GET "/api/v1/lists", KNOWN;
     /// Fetch the lists of this name now.
     RefreshList(String): Operate POST "/api/v1/lists/{name}/refresh", WORK;
     /// Fetch one more.
-    AddList(NewList): Operate POST "/api/v1/lists", WORK;
+    AddList(NewList): Operate POST "/api/v1/lists", WORK, KEPT;
     /// Remove the one of this name, which was added so.
-    RemoveList(String): Operate DELETE "/api/v1/lists/{name}", WORK;
+    RemoveList(String): Operate DELETE "/api/v1/lists/{name}", WORK, KEPT;
     /// Names that are blocked or allowed at run time.
     Entries(Page): Read GET "/api/v1/entries", KNOWN;
     /// Block or allow names.
-    AddEntries(Vec<EntryRequest>): Operate POST "/api/v1/entries", KNOWN;
+    AddEntries(Vec<EntryRequest>): Operate POST "/api/v1/entries", KNOWN, KEPT;
     /// Remove the entry of a name in a view, or in all views.
-    RemoveEntry(EntryChoice): Operate DELETE "/api/v1/entries/{name}", KNOWN;
+    RemoveEntry(EntryChoice): Operate DELETE "/api/v1/entries/{name}", KNOWN, KEPT;
     /// Local records of run time.
     Records(Page): Read GET "/api/v1/local", KNOWN;
     /// Add local records.
-    AddRecords(Vec<RecordRequest>): Operate POST "/api/v1/local", KNOWN;
+    AddRecords(Vec<RecordRequest>): Operate POST "/api/v1/local", KNOWN, KEPT;
     /// Remove local records.
-    RemoveRecords(RecordChoice): Operate DELETE "/api/v1/local", KNOWN;
+    RemoveRecords(RecordChoice): Operate DELETE "/api/v1/local", KNOWN, KEPT;
     /// Prefixes of the client table.
     Clients(Page): Read GET "/api/v1/clients", KNOWN;
     /// The view that a client with this address is in, and which prefix decides.
     FindClient(String): Read GET "/api/v1/clients/{address}", KNOWN;
     /// Put prefixes into views, or take them out of the client table.
-    ChangeClients(Vec<ClientChange>): Operate POST "/api/v1/clients", KNOWN;
+    ChangeClients(Vec<ClientChange>): Operate POST "/api/v1/clients", KNOWN, KEPT;
     /// Take a prefix out of the client table.
-    RemoveClient(String): Operate DELETE "/api/v1/clients", KNOWN;
+    RemoveClient(String): Operate DELETE "/api/v1/clients", KNOWN, KEPT;
     /// What a client would get, and why.
     Lookup(LookupRequest): Read GET "/api/v1/lookup", SEARCHED;
     /// Search the query log.
@@ -154,9 +166,9 @@ calls! {
     /// Limits on the misses of zones.
     Limits: Read GET "/api/v1/limits", KNOWN;
     /// Limit the misses of a zone.
-    Limit(LimitOrder): Operate POST "/api/v1/limits", KNOWN;
+    Limit(LimitOrder): Operate POST "/api/v1/limits", KNOWN, KEPT;
     /// Lift the limit of a zone.
-    Unlimit(String): Operate DELETE "/api/v1/limits/{zone}", KNOWN;
+    Unlimit(String): Operate DELETE "/api/v1/limits/{zone}", KNOWN, KEPT;
 }
 
 impl Call {

@@ -11,18 +11,13 @@ use utoipa::openapi::{OpenApi as Description, Required};
 use super::problem::ProblemDetails;
 use super::roles;
 use crate::Call;
-use crate::call::UNTIL_RESTART;
-
-/// The paths below which changes are kept.
-const KEPT: [&str; 6] = ["entries", "local", "clients", "upstreams", "lists", "limits"];
+use crate::call::{CallRoute, UNTIL_RESTART};
 
 /// Whether this is a change that is kept unless it is said otherwise.
-pub(crate) fn is_kept(method: &Method, path: &str) -> bool {
-    let rest = path.strip_prefix("/api/v1/").unwrap_or_default();
-    let first = rest.split('/').next().unwrap_or_default();
-    let is_change = *method != Method::GET && KEPT.contains(&first) && !rest.ends_with("/refresh");
+fn is_kept(method: &Method, path: &str) -> bool {
     // Other methods are refused for being no call, whatever stands behind the path.
-    is_change && Call::ROUTES.iter().any(|route| route.method == *method && route.path == path)
+    let is_it = |row: &&CallRoute| row.method == *method && row.path == path;
+    Call::ROUTES.iter().find(is_it).is_some_and(|row| row.is_kept)
 }
 
 /// Whether a route of such a change reads parameters of its own, and refuses others.

@@ -39,7 +39,6 @@ pub use axum::body::Body;
 pub use body::MAX_BODY;
 pub(crate) use body::media_type;
 pub use guard::{Admitted, Guard, Peer};
-pub(crate) use lasting::is_kept;
 pub use limit::Rate;
 pub use problem::ProblemDetails;
 pub use routes::description;

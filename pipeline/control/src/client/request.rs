@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Call;
-use crate::api::is_kept;
 use crate::call::UNTIL_RESTART;
 use crate::entries::EntryView;
 
@@ -49,7 +48,7 @@ pub(crate) fn request(
 ) -> http::Result<Request<Body>> {
     let (host, token) = server;
     let (route, Words { part, mut query, json }) = (call.route(), words(call));
-    if until_restart && is_kept(&route.method, route.path) {
+    if until_restart && route.is_kept {
         let end = if query.is_empty() { "" } else { "&" };
         query += &format!("{end}{UNTIL_RESTART}=true");
     }

@@ -108,11 +108,7 @@ async fn a_request_that_is_made_of_a_call_makes_this_call() {
         assert_eq!(got, call);
         assert_eq!(caller.by, "user 0");
         let route = call.route();
-        assert_eq!(
-            caller.until_restart,
-            crate::api::is_kept(&route.method, route.path),
-            "{call:?}"
-        );
+        assert_eq!(caller.until_restart, route.is_kept, "{call:?}");
         routes.insert((call.route().method.to_string(), call.route().path));
     }
     let all = Call::ROUTES.iter().map(|route| (route.method.to_string(), route.path)).collect();
