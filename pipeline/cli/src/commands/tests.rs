@@ -69,3 +69,19 @@ fn d28a_no_help_begins_with_a_pronoun() {
     }
     assert!(wrong.is_empty(), "say what is meant: {wrong:#?}");
 }
+
+/// Without a zone the limits are printed, so nothing is there to end with the process. With one no table is printed.
+#[test]
+fn limit_refuses_what_it_would_ignore() {
+    let read = |rest: &str| {
+        let words = "pmdns limit".split(' ').chain(rest.split(' '));
+        Arguments::try_parse_from(words).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let refused = read("--until-restart").unwrap_err();
+    assert!(refused.contains("<ZONE>") && refused.contains("--rate"), "{refused}");
+    let refused = read("example.com --rate 5 --json").unwrap_err();
+    assert!(refused.contains("--json"), "{refused}");
+    for right in ["--json", "example.com --rate 5 --until-restart"] {
+        assert_eq!(read(right), Ok(()), "{right}");
+    }
+}

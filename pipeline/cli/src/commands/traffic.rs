@@ -49,6 +49,7 @@ pub(super) struct Hitters {
 }
 
 #[derive(Args)]
+#[command(mut_arg("until_restart", |it| it.requires("zone")))] // To print limits changes nothing.
 pub(super) struct Limit {
     /// The zone; without it the limits are printed.
     #[arg(requires = "rate")]
@@ -60,7 +61,7 @@ pub(super) struct Limit {
     #[arg(long = "for", value_name = "TIME", requires = "zone")]
     time: Option<Age>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "zone")]
     json: bool,
     /// The instance that is asked.
     #[command(flatten)]
