@@ -4,12 +4,14 @@
 
 mod book;
 mod code_map;
+mod counted;
 mod crates;
 mod files;
 mod found;
 mod functions;
 mod imports;
 mod markdown;
+mod modules;
 mod names;
 mod opens;
 mod package;
