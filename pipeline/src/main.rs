@@ -6,7 +6,6 @@ mod check;
 mod failure;
 
 use std::fs::File;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,7 +36,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            let _ = writeln!(io::stderr(), "pmdns: {failure}");
+            let _ = failure.report();
             ExitCode::from(failure.exit_code())
         }
     }

@@ -48,10 +48,12 @@ pub(crate) fn capture(
     call: &Call,
     output: &Path,
 ) -> Result<String, CaptureError> {
+    #[expect(clippy::disallowed_methods, reason = "a capture is no text")]
+    let standard_output = io::stdout;
     let told = told_to_end()?;
     let is_told = || told.load(Ordering::Relaxed);
     let done = if output == Path::new("-") {
-        let mut output = Output(io::stdout().lock());
+        let mut output = Output(standard_output().lock());
         instance.download(call, &mut output, || is_told() || has_no_reader())
     } else {
         instance.download(call, &mut open_to_replace(output, MODE)?, is_told)
@@ -82,6 +84,7 @@ impl Write for Output<'_> {
 }
 
 /// Whether standard output is a pipe whose reader has left.
+#[expect(clippy::disallowed_methods, reason = "nothing is written")]
 fn has_no_reader() -> bool {
     let output = io::stdout();
     let mut outputs = [PollFd::new(&output, PollFlags::empty())];

@@ -1,6 +1,6 @@
 //! The errors of a command, and the exit codes of the process.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use pmdns_config::ConfigError;
@@ -8,6 +8,7 @@ use pmdns_control::client::ClientError;
 use pmdns_import::ImportError;
 
 use crate::capture::CaptureError;
+use crate::output::errors;
 use crate::profile::ProfileError;
 use crate::program::ProgramError;
 use crate::top::TopError;
@@ -106,6 +107,15 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Says on standard error why the command failed.
+    pub fn report(&self) -> io::Result<()> {
+        self.print(&mut errors())
+    }
+
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "pmdns: {self}")
+    }
+
     /// Whether the reader of the output has closed it, as `head` does.
     pub fn is_closed_pipe(&self) -> bool {
         let (Self::Print(error) | Self::Top(TopError::Terminal(error))) = self else {

@@ -19,6 +19,7 @@ mod commands;
 mod doctor;
 mod drain;
 mod failure;
+mod output;
 mod print;
 mod profile;
 mod program;

@@ -6,6 +6,7 @@ use pmdns_control::report::Report;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::output::output;
 use crate::rates::Rates;
 use crate::top::percent;
 
@@ -39,7 +40,7 @@ pub(crate) fn summary(report: &Report, out: &mut impl std::io::Write) -> std::io
 
 /// Prints a report's JSON form: as it is, or for people.
 pub(crate) fn print_report(report: &Value, json: bool) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = output();
     match json {
         true => writeln!(out, "{report}")?,
         false => print_for_people(report, &mut out)?,
@@ -110,6 +111,7 @@ fn is_nothing(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::tests::{make_hostile, printed};
     use pmdns_control::report::NextHopReport;
     use pmdns_control::testing as fixture;
 
@@ -127,6 +129,14 @@ mod tests {
         let expected =
             "port edge: nobody answers for the next hop 192.0.2.254: no query leaves by it";
         assert_eq!(last_line(), expected);
+    }
+
+    #[test]
+    fn a_hostile_report_steers_no_terminal() {
+        let mut report = serde_json::to_value(fixture::reports().1).unwrap();
+        make_hostile(&mut report);
+        let text = printed(|out| print_for_people(&report, out).unwrap());
+        assert!(text.contains(r"edgea\u001b[2J"), "{text}");
     }
 
     #[test]

@@ -84,10 +84,15 @@ fn outcome_of(reply: &CallReply) -> Outcome<'_> {
 
 /// Adds a character; one that is not seen, or that reorders others, is escaped.
 pub(crate) fn put_plain(out: &mut String, c: char) {
-    match c {
-        '"' | '\'' | '\\' => out.push(c),
-        c => out.extend(c.escape_debug()),
+    match is_plain(c) {
+        true => out.push(c),
+        false => out.extend(c.escape_debug()),
     }
+}
+
+/// Whether a character is seen, and reorders no others.
+pub fn is_plain(c: char) -> bool {
+    matches!(c, '"' | '\'' | '\\') || c.escape_debug().eq([c])
 }
 
 /// The text without characters that are not seen or that reorder others, in every form of the log, and not without end.

@@ -1,6 +1,6 @@
 //! Commands on the cache.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,6 +11,7 @@ use pmdns_control::{Call, PurgeOrder};
 
 use super::instance::Instance;
 use crate::failure::Failure;
+use crate::output::output;
 use crate::program::Program;
 
 /// A dump shows what clients have asked for.
@@ -93,7 +94,7 @@ impl Dump {
             error => Failure::from(error),
         })?;
         whole.finish().map_err(failed)?;
-        Ok(writeln!(io::stdout(), "{done}")?)
+        Ok(writeln!(output(), "{done}")?)
     }
 }
 
@@ -104,6 +105,6 @@ impl Load {
         // Before anything of it is taken in.
         program.check_dump(&opened, &self.file)?;
         let done = self.instance.client()?.upload(&Call::CacheLoad, &mut opened)?;
-        Ok(writeln!(io::stdout(), "{done}")?)
+        Ok(writeln!(output(), "{done}")?)
     }
 }

@@ -1,6 +1,6 @@
 //! Commands on files of configuration and on captures, which need no running instance.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -10,6 +10,7 @@ use pmdns_import::{Disk, Import as Imported, ServerKind};
 
 use super::instance::{ConfigFile, config_file};
 use crate::failure::Failure;
+use crate::output::{errors, output};
 use crate::program::{CheckReport, Program};
 use crate::{doctor, print};
 
@@ -99,14 +100,14 @@ impl Run {
         if self.counters || self.json {
             return print::print_report(&serde_json::to_value(report)?, self.json);
         }
-        Ok(print::summary(&report, &mut io::stdout().lock())?)
+        Ok(print::summary(&report, &mut output())?)
     }
 }
 
 impl Check {
     pub(super) fn run(self, program: &impl Program) -> Result<(), Failure> {
         let CheckReport { lines, error } = program.check(&self.file.config, self.elsewhere);
-        let mut out = io::stdout().lock();
+        let mut out = output();
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         error.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -126,7 +127,7 @@ impl Doctor {
         let file = config_file(self.config);
         let read = file.as_deref().map(ConfigText::read).transpose()?;
         let findings = doctor::examine(read.as_ref(), program);
-        let mut out = io::stdout().lock();
+        let mut out = output();
         if self.json {
             writeln!(out, "{}", doctor::json(&findings))?;
         } else {
@@ -143,7 +144,7 @@ impl Doctor {
 impl Import {
     /// Writes what another server's configuration becomes, and lists the settings that are lost.
     pub(super) fn run(self, program: &impl Program) -> Result<(), Failure> {
-        let Self { file, format, output, partial: is_partial } = self;
+        let Self { file, format, output: written, partial: is_partial } = self;
         let format = match format {
             ImportFormat::Auto => None,
             ImportFormat::Unbound => Some(ServerKind::Unbound),
@@ -153,21 +154,21 @@ impl Import {
         let Imported { toml, unmapped, decisive, unneeded } =
             pmdns_import::import(&file, format, &Disk)?;
         let trouble = program.trouble_of(&toml)?;
-        let mut told = io::stderr().lock();
+        let mut told = errors();
         if !decisive.is_empty() && !is_partial {
             for one in &decisive {
                 writeln!(told, "{one}")?;
             }
             return Err(Failure::Decisive);
         }
-        match output {
-            Some(output) => {
-                let failed = |source| Failure::Write { path: output.clone(), source };
+        match written {
+            Some(path) => {
+                let failed = |source| Failure::Write { path: path.clone(), source };
                 // An existing file may be in use, and be changed by hand.
-                let mut created = create_new(&output, MODE).map_err(failed)?;
+                let mut created = create_new(&path, MODE).map_err(failed)?;
                 created.write_all(toml.as_bytes()).map_err(failed)?;
             }
-            None => io::stdout().lock().write_all(toml.as_bytes())?,
+            None => output().write_all(toml.as_bytes())?,
         }
         for one in &unmapped {
             writeln!(told, "{one}")?;

@@ -1,16 +1,17 @@
 //! Which configuration, and which running instance; calls to it whose reply is printed.
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
 use pmdns_config::{Control, Role, Token, TokenSecret};
-use pmdns_control::client::{ApiClient, ClientError, printable};
+use pmdns_control::client::{ApiClient, ClientError};
 use pmdns_control::{Call, MAX_PAGE, Page};
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
+use crate::output::output;
 
 /// The config file that is read without `--config`.
 const DEFAULT_CONFIG: &str = "/etc/pmdns/pmdns.toml";
@@ -101,7 +102,7 @@ impl Changing {
 
 /// Makes a call, and prints the sentence that says what was done.
 fn print_done(client: &ApiClient, call: &Call) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{}", client.done(call)?)?)
+    Ok(writeln!(output(), "{}", client.done(call)?)?)
 }
 
 /// Prints a reply of the type `R`.
@@ -109,12 +110,12 @@ pub(super) fn print_reply<R: DeserializeOwned + Display>(
     reply: &str,
     json: bool,
 ) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = output();
     match json {
         true => Ok(writeln!(out, "{reply}")?),
         false => {
             let reply: R = serde_json::from_str(reply)?;
-            Ok(write!(out, "{}", printable(&reply.to_string()))?)
+            Ok(write!(out, "{reply}")?)
         }
     }
 }

@@ -10,6 +10,7 @@ use pmdns_control::query_log::{Age, LogEntry, LogSearch};
 
 use super::instance::ConfigFile;
 use crate::failure::Failure;
+use crate::output::output;
 use crate::program::Program;
 
 #[derive(Args)]
@@ -68,7 +69,7 @@ impl Log {
             limit: Some(limit),
             ..LogSearch::default()
         };
-        let mut out = io::stdout().lock();
+        let mut out = output();
         for entry in program.search_log(&path, &search)? {
             if json {
                 serde_json::to_writer(&mut out, &entry).map_err(io::Error::from)?;

@@ -18,11 +18,12 @@ mod tests;
 mod traffic;
 mod upstreams;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
+use crate::output::output;
 use crate::program::Program;
 
 /// A poll-mode DNS caching forwarder.
@@ -227,7 +228,7 @@ impl Command {
 
 fn version(program: &impl Program) -> Result<(), Failure> {
     let commit = option_env!("PMDNS_COMMIT").unwrap_or("not said by the build");
-    let mut out = io::stdout().lock();
+    let mut out = output();
     writeln!(out, "pmdns {}", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "commit: {commit}")?;
     program.dpdk().map_or(Ok(()), |dpdk| Ok(writeln!(out, "{}", dpdk.version)?))

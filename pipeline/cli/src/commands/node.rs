@@ -1,16 +1,17 @@
 //! Commands on a running instance as a whole.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use clap::Args;
 use pmdns_config::Config as LoadedConfig;
 use pmdns_control::Call;
 use pmdns_control::answers::{ConfigDifference, Configuration};
-use pmdns_control::client::{ANSWER_PATIENCE, ClientError, printable};
+use pmdns_control::client::{ANSWER_PATIENCE, ClientError};
 use pmdns_control::health::{NodeHealth, NodeState};
 
 use super::instance::{ConfigFile, Instance};
 use crate::failure::Failure;
+use crate::output::output;
 use crate::program::Program;
 use crate::{drain, print};
 
@@ -88,11 +89,11 @@ impl Health {
         }
         let client = self.instance.client()?;
         let health: NodeHealth = client.get_within(&Call::Health, ANSWER_PATIENCE)?;
-        let mut out = io::stdout().lock();
+        let mut out = output();
         if self.json {
             writeln!(out, "{}", serde_json::to_string(&health)?)?;
         } else {
-            write!(out, "{}", printable(&health.to_string()))?;
+            write!(out, "{health}")?;
         }
         match health.state {
             NodeState::Drained => Err(Failure::Drained),
@@ -105,7 +106,7 @@ impl Health {
 impl Drain {
     pub(super) fn run(self) -> Result<(), Failure> {
         let client = self.instance.client()?;
-        writeln!(io::stdout(), "{}", client.done(&Call::Drain)?)?;
+        writeln!(output(), "{}", client.done(&Call::Drain)?)?;
         match self.wait.map(|seconds| drain::wait(&client, seconds)).transpose()? {
             Some(Err(queries)) => Err(Failure::Traffic(queries)),
             _ => Ok(()),
@@ -122,7 +123,7 @@ impl Resume {
 impl Reload {
     pub(super) fn run(self) -> Result<(), Failure> {
         match self.instance.client()?.done(&Call::Reload) {
-            Ok(done) => Ok(writeln!(io::stdout(), "reloaded: {done}")?),
+            Ok(done) => Ok(writeln!(output(), "reloaded: {done}")?),
             Err(ClientError::Refused(why)) => Err(Failure::Reload(why)),
             Err(error) => Err(error.into()),
         }
@@ -146,8 +147,8 @@ impl Config {
         }
         let shown: ConfigDifference = instance.client()?.get(&Call::ConfigDiff)?;
         match json {
-            true => writeln!(io::stdout(), "{}", serde_json::to_string(&shown)?)?,
-            false => write!(io::stdout(), "{}", printable(&shown.to_string()))?,
+            true => writeln!(output(), "{}", serde_json::to_string(&shown)?)?,
+            false => write!(output(), "{shown}")?,
         }
         shown.error.map_or(Ok(()), |error| Err(ClientError::Refused(error).into()))
     }

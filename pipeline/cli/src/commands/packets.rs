@@ -1,6 +1,6 @@
 //! Commands on packets that pass.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +11,7 @@ use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch, Trac
 use super::instance::{Instance, print_reply};
 use crate::capture;
 use crate::failure::Failure;
+use crate::output::errors;
 
 /// Which packets.
 #[derive(Args)]
@@ -88,7 +89,7 @@ impl Capture {
         let count = Some(count.unwrap_or(u32::MAX));
         let call = Call::Capture(PacketSearch { count, answers, ..search });
         let done = capture::capture(&client, &call, &write)?;
-        Ok(writeln!(io::stderr(), "{done}")?)
+        Ok(writeln!(errors(), "{done}")?)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Commands that show the figures of a running instance.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use clap::Args;
 
 use super::instance::Instance;
 use crate::failure::Failure;
+use crate::output::output;
 use crate::{profile, top};
 
 #[derive(Args)]
@@ -40,7 +40,7 @@ impl Top {
     pub(super) fn run(self) -> Result<(), Failure> {
         let client = self.instance.client()?;
         match self.once {
-            true => Ok(top::print_once(&client, self.interval, &mut io::stdout().lock())?),
+            true => Ok(top::print_once(&client, self.interval, &mut output())?),
             false => Ok(top::run(&client, self.interval)?),
         }
     }

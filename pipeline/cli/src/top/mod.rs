@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
 use pmdns_control::Call;
+use pmdns_control::audit::is_plain;
 use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError};
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
@@ -63,9 +64,12 @@ pub(crate) fn print_once(
 ) -> Result<(), TopError> {
     let earlier = read(instance)?;
     std::thread::sleep(interval);
-    let screen = Screen::between(&earlier, &read(instance)?);
+    print_screen(&Screen::between(&earlier, &read(instance)?), out)
+}
+
+fn print_screen(screen: &Screen, out: &mut impl Write) -> Result<(), TopError> {
     let mut buffer = Buffer::empty(Rect::new(0, 0, ONCE_WIDTH, screen.height(ONCE_WIDTH)));
-    screen.render(buffer.area, &mut buffer);
+    draw(screen, &mut buffer);
     for line in buffer.content().chunks(usize::from(ONCE_WIDTH)) {
         let text: String = line.iter().map(|cell| cell.symbol()).collect();
         writeln!(out, "{}", text.trim_end())?;
@@ -73,9 +77,19 @@ pub(crate) fn print_once(
     Ok(())
 }
 
+/// Draws a screen. Its cells go to the terminal as they are, so none keeps a character that is not seen or that reorders others.
+fn draw(screen: &Screen, buffer: &mut Buffer) {
+    screen.render(buffer.area, buffer);
+    for cell in buffer.content.iter_mut().filter(|cell| !cell.symbol().chars().all(is_plain)) {
+        cell.set_symbol("?");
+    }
+}
+
 /// Shows the instance until `q` is pressed. The terminal is as before when this returns, whatever happened.
 pub(crate) fn run(instance: &ApiClient, interval: Duration) -> Result<(), TopError> {
-    if !io::stdout().is_terminal() {
+    #[expect(clippy::disallowed_methods, reason = "nothing is written")]
+    let is_terminal = io::stdout().is_terminal();
+    if !is_terminal {
         return Err(TopError::NoTerminal);
     }
     // Asked before the screen changes, so that the user sees an error.
@@ -97,7 +111,7 @@ fn show(
     let mut screen = view.screen(false);
     let mut next = Instant::now() + interval;
     loop {
-        terminal.draw(|frame| frame.render_widget(&screen, frame.area()))?;
+        terminal.draw(|frame| draw(&screen, frame.buffer_mut()))?;
         if event::poll(next.saturating_duration_since(Instant::now()))? {
             match event::read()? {
                 Event::Key(key) if view.ends(key) => return Ok(()),
@@ -181,14 +195,32 @@ fn is_press(key: KeyEvent, code: KeyCode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::is_printed;
+    use crate::output::tests::HOSTILE;
     use pmdns_control::testing as fixture;
 
     /// The text of a screen.
     fn text(screen: &Screen) -> String {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 140, 60));
-        screen.render(buffer.area, &mut buffer);
+        draw(screen, &mut buffer);
         let lines = buffer.content().chunks(140);
         lines.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>() + "\n").collect()
+    }
+
+    #[test]
+    fn a_hostile_report_steers_no_terminal() {
+        let reports: [Report; 2] = <[Report; 2]>::from(fixture::reports()).map(|mut report| {
+            report.version.push_str(HOSTILE);
+            report.ports[0].name.push_str(HOSTILE);
+            report.upstreams[1].address.insert_str(0, HOSTILE);
+            report
+        });
+        let mut screen = Screen::between(&reports[0], &reports[1]);
+        screen.note(HOSTILE, true);
+        let shown = text(&screen);
+        let hostile: Vec<char> = shown.chars().filter(|c| !is_printed(*c)).collect();
+        assert!(hostile.is_empty(), "{hostile:?} in {shown}");
+        assert!(shown.contains("1.2.3a"), "{shown}");
     }
 
     #[test]

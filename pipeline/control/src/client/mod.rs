@@ -352,7 +352,7 @@ impl ApiClient {
     }
 
     fn unread(&self, why: impl ToString) -> ClientError {
-        ClientError::Answer { at: self.server.to_string(), why: why.to_string() }
+        ClientError::Answer { at: self.server.to_string(), why: printable(&why.to_string()) }
     }
 
     fn late(&self) -> ClientError {
@@ -386,7 +386,7 @@ fn open_until(has_ended: impl Fn() -> bool) -> (Body, impl Future<Output = ()>) 
 }
 
 /// A text of an instance without characters that a terminal would obey: as in the audit, but for the ends of lines.
-pub fn printable(text: &str) -> String {
+fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
