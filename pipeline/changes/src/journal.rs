@@ -226,23 +226,23 @@ impl JournalFile {
         &mut self,
         lines: &[JournalLine],
         needed: usize,
-        all: impl FnOnce() -> I,
+        all: impl Fn() -> I,
     ) -> io::Result<()> {
-        let text: String = lines.iter().map(text_of).collect();
-        let is_long = self.lines + lines.len() > 2 * needed + self.kind.slack;
-        let is_large = self.bytes + text.len() as u64 > self.kind.max_bytes;
         let path = &self.path;
-        let Some(mut file) = self.file.take().filter(|file| !is_large && is_in_place(file, path))
-        else {
+        let Some(mut file) = self.file.take().filter(|file| is_in_place(file, path)) else {
             return self.rewrite(all());
         };
-        if is_long {
+        if self.lines + lines.len() > 2 * needed + self.kind.slack {
             match self.rewrite(all()) {
                 Err(error) if is_in_place(&file, &self.path) => {
                     tracing::warn!("{} becomes longer: {error}", self.path.display());
                 }
                 done => return done,
             }
+        }
+        let text: String = lines.iter().map(text_of).collect();
+        if self.bytes + text.len() as u64 > self.kind.max_bytes {
+            return self.rewrite(all());
         }
         file.write_all(text.as_bytes())?;
         file.sync_data()?;

@@ -12,7 +12,7 @@ use pmdns_config::files::is_passing;
 use crate::journal::{JournalError, JournalFile, JournalKind, JournalLine, is_readable};
 use crate::kept::KeptChanges;
 use crate::names::{OldChange, read_old};
-use crate::{Refused, Subject};
+use crate::{OperatorChange, Refused, Subject};
 
 /// The file of changes of all kinds.
 pub const CHANGES: JournalKind = JournalKind {
@@ -41,13 +41,13 @@ pub fn read(path: &Path) -> Result<KeptChanges, JournalError> {
 
 /// What was read of a file.
 #[derive(Default)]
-struct Reading {
+pub(crate) struct Reading {
     kept: KeptChanges,
     old: Vec<OldChange>,
 }
 
 impl Reading {
-    fn take(&mut self, is_old: bool, json: &str) -> Result<(), String> {
+    pub(crate) fn take(&mut self, is_old: bool, json: &str) -> Result<(), String> {
         let wrong = |error: serde_json::Error| error.to_string();
         match is_old {
             true => self.old.push(serde_json::from_str(json).map_err(wrong)?),
@@ -56,7 +56,7 @@ impl Reading {
         Ok(())
     }
 
-    fn end(mut self, path: &Path) -> Result<KeptChanges, JournalError> {
+    pub(crate) fn end(mut self, path: &Path) -> Result<KeptChanges, JournalError> {
         let names = read_old(&self.old).map_err(|(number, why)| JournalError::Corrupt {
             key: CHANGES.key,
             path: path.to_owned(),
@@ -174,6 +174,11 @@ impl ChangeJournal {
     /// Whether something is kept of this subject, although another change may hide it until the restart.
     pub fn has(&self, subject: &Subject) -> bool {
         self.1.lock().of(subject).is_some()
+    }
+
+    /// The kept changes that do not hold until the restart, if these are all that do; without those of clients.
+    pub fn hidden(&self, holds: impl Iterator<Item = OperatorChange>) -> Vec<OperatorChange> {
+        self.1.lock().hidden(holds)
     }
 
     /// The changes of local records that are kept.

@@ -2,10 +2,10 @@ use pmdns_control::{EntryKind, EntryRequest};
 use proptest::prelude::*;
 
 use super::*;
+use crate::What;
 use crate::journal::text_of;
 use crate::names::NameTable;
 use crate::testing::{author, limit};
-use crate::{OperatorChange, Subject, What};
 
 const HEAD: &str = CHANGES.head;
 
@@ -30,9 +30,8 @@ fn text(lines: &[JournalLine]) -> String {
 
 /// What a text says, and whether its last line is torn.
 fn parse(text: &[u8]) -> Result<(Vec<OperatorChange>, bool), JournalError> {
-    let (mut reading, path) = (Reading::default(), Path::new("j"));
-    let is_torn = CHANGES.parse(text, path, |is_old, json| reading.take(is_old, json))?;
-    Ok((reading.end(path)?.iter().cloned().collect(), is_torn))
+    let (kept, is_torn) = crate::testing::parse(text)?;
+    Ok((kept.iter().cloned().collect(), is_torn))
 }
 
 fn kept(lines: &[JournalLine]) -> KeptChanges {
@@ -196,11 +195,110 @@ fn a_journal_of_0_2_0_is_read_and_means_what_it_meant() {
     assert_eq!(parse(self::text(&again).as_bytes()).unwrap().0, changes(&again));
 }
 
+#[test]
+fn a_file_that_would_be_too_large_is_written_anew_with_what_it_needs() {
+    let path = std::env::temp_dir().join(format!("pmdns-large-{}", std::process::id()));
+    let one = [entry("a.example")];
+    let kind = JournalKind { max_bytes: text(&one).len() as u64 * 2, slack: 1000, ..CHANGES };
+    let mut file = JournalFile::new(kind, path.clone(), true);
+    for _ in 0..10 {
+        file.write(&one, 1, || one.iter().cloned()).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() <= kind.max_bytes);
+        assert_eq!(read(&path).unwrap().len(), 1);
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Lines of both forms, as they were written.
+fn written() -> Vec<(&'static str, String)> {
+    let list = pmdns_control::NewList {
+        name: "ads".to_owned(),
+        url: "https://lists.example/ads".to_owned(),
+        address: None,
+        refresh_seconds: Some(60),
+        views: Vec::new(),
+    };
+    let client = pmdns_control::ClientChange { prefix: "10.0.0.1".into(), view: None };
+    let upstream = crate::UpstreamOverride::new(
+        "192.0.2.1:53".parse().unwrap(),
+        crate::Presence::Added("default".to_owned()),
+    );
+    let set = |what| JournalLine::Set(OperatorChange { what, author: author() }.into());
+    let new = [
+        entry("a.example"),
+        unset("a.example"),
+        JournalLine::Set(limit("a.example", 5).into()),
+        set(What::List(list)),
+        set(What::Client(client)),
+        set(What::Upstream(upstream)),
+    ];
+    let new = new.map(|line| (HEAD, serde_json::to_string(&line).unwrap()));
+    let old = [
+        r#"{"entry":{"name":"*.a","kind":"block","scope":"exact","action":"null","views":["v"],"by":"u","since":1}}"#,
+        r#"{"record":{"name":"p.lan","type":"A","ttl":60,"data":"192.0.2.1","by":"u","since":1}}"#,
+        r#"{"remove_records":["p.lan",null]}"#,
+        r#"{"unset":["a.example","v"]}"#,
+    ];
+    let old = old.map(|json| (CHANGES.old_head, json.to_owned()));
+    new.into_iter().chain(old).collect()
+}
+
+/// A piece of a line that changes what it says.
+fn piece() -> impl Strategy<Value = String> {
+    const KNOWN: [&str; 12] = [
+        "null",
+        "-1",
+        "1e99",
+        "\"\"",
+        "[]",
+        "{}",
+        ":",
+        ",",
+        "}",
+        "\"set\"",
+        "\\u0000",
+        "18446744073709551616",
+    ];
+    prop_oneof![
+        proptest::sample::select(&KNOWN[..]).prop_map(str::to_owned),
+        "[ -~]{0,4}",
+        "\\PC{0,3}"
+    ]
+}
+
 proptest! {
     #[test]
     fn no_bytes_stop_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         for head in [HEAD, CHANGES.old_head] {
             let _ = parse(&[head.as_bytes(), &bytes].concat());
+        }
+    }
+
+    #[test]
+    fn no_line_with_its_right_checksum_stops_the_reader(
+        number in 0..written().len(),
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0usize..8, piece()), 0..4),
+    ) {
+        let (head, mut json) = written()[number].clone();
+        for (place, length, piece) in &changes {
+            let at = |from: usize| (from..=json.len()).find(|at| json.is_char_boundary(*at)).unwrap();
+            let start = at(place.index(json.len() + 1));
+            let end = at((start + length).min(json.len()));
+            json.replace_range(start..end, piece);
+        }
+        let line = format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()));
+        let whole = format!("{head}{line}");
+        match parse(whole.as_bytes()) {
+            // What is read is written and read again as the same.
+            Ok((read, is_torn)) => {
+                prop_assert!(!is_torn, "its checksum is right");
+                let lines: Vec<_> = read.iter().map(|one| JournalLine::Set(one.clone().into())).collect();
+                prop_assert_eq!(parse(text(&lines).as_bytes()).unwrap(), (read, false));
+            }
+            Err(JournalError::Corrupt { line, .. }) => {
+                prop_assert!(line == 2 && !changes.is_empty(), "{}", json);
+            }
+            Err(other) => panic!("{other}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The changes that a file keeps: the last of each subject.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use pmdns_config::limits::{MAX_ENTRIES, MAX_RECORDS, MAX_ZONE_LIMITS};
 
@@ -83,6 +83,20 @@ impl KeptChanges {
         records
     }
 
+    /// Those that do not hold, if these are all that do: they come back with a restart. Who has the table of clients knows about
+    /// those of clients.
+    pub(crate) fn hidden(
+        &self,
+        holds: impl Iterator<Item = OperatorChange>,
+    ) -> Vec<OperatorChange> {
+        let lasting = holds.filter(|change| !change.author.until_restart);
+        let lasting: HashSet<Key> = lasting.map(|change| change.what.subject().key()).collect();
+        let hidden = self.by_key.iter().filter(|(key, (_, change))| {
+            !matches!(change.what, What::Client(_)) && !lasting.contains(*key)
+        });
+        in_order(hidden.map(|(_, change)| change)).cloned().collect()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.by_key.len()
@@ -144,5 +158,17 @@ mod tests {
         let mut again = KeptChanges::default();
         kept.history().for_each(|line| again.take(line));
         assert!(again.iter().eq(kept.iter()));
+    }
+
+    #[test]
+    fn what_is_kept_is_hidden_unless_it_holds_and_lasts() {
+        let mut kept = KeptChanges::default();
+        let all = ["a.example", "b.example", "c.example"].map(|zone| limit(zone, 1));
+        all.iter().for_each(|change| kept.take(set(change)));
+        let [lasting, mut passing, _] = all.clone();
+        passing.author.until_restart = true;
+        let told = kept.hidden([lasting, passing].into_iter());
+        assert_eq!(told, all[1..], "one is said otherwise, and one not at all");
+        assert!(kept.hidden(all.into_iter()).is_empty());
     }
 }

@@ -1,8 +1,18 @@
 //! What tests of this crate share.
 
+use std::path::Path;
+
 use pmdns_config::Config;
 
-use crate::{Author, OperatorChange, What, ZoneLimitKept};
+use crate::keeper::Reading;
+use crate::{Author, CHANGES, JournalError, KeptChanges, OperatorChange, What, ZoneLimitKept};
+
+/// What the text of a file has kept, and whether its last line is torn.
+pub(crate) fn parse(text: &[u8]) -> Result<(KeptChanges, bool), JournalError> {
+    let (mut reading, path) = (Reading::default(), Path::new("j"));
+    let is_torn = CHANGES.parse(text, path, |is_old, json| reading.take(is_old, json))?;
+    Ok((reading.end(path)?, is_torn))
+}
 
 /// A configuration with one upstream. `more` stands in the table `[control]`, or behind it.
 pub(crate) fn config(more: &str) -> Config {
