@@ -7,8 +7,8 @@ use pmdns_config::{Blocklist, Config, Host, UpstreamAddress};
 use pmdns_control::{NewList, Refusal, named};
 
 use super::said::{ListSaid, Said, line_of};
-use super::{ListChange, Overlay};
-use crate::{Author, JournalLine, Reach, Refused, Subject};
+use super::{HeldBack, ListChange, Overlay};
+use crate::{Author, JournalLine, Reach, Refused, Subject, What};
 
 /// The longest URL of a list.
 const MAX_URL: usize = 2048;
@@ -17,6 +17,46 @@ impl Overlay {
     /// Whether the list with this file was added at run time.
     pub fn has_list(&self, file: &Path) -> bool {
         self.lists.iter().any(|said| said.what.file() == file)
+    }
+
+    /// Holds lists back that `check` refuses beside those of the file and those before them: the next start tries them again.
+    pub fn hold_back_lists(
+        &mut self,
+        base: &Config,
+        check: impl Fn(&Config) -> Result<(), String>,
+    ) {
+        let tried = |this: &Self| this.apply(base).and_then(|config| check(&config));
+        if self.lists.is_empty() || tried(self).is_ok() {
+            return;
+        }
+        let all = std::mem::take(&mut self.lists);
+        if tried(self).is_err() {
+            // It is for the start to say what is wrong with those of the file.
+            self.lists = all;
+            return;
+        }
+        for said in all {
+            let change = (&said).into();
+            self.lists.push(said);
+            if let Err(why) = tried(self) {
+                self.lists.pop();
+                self.held_back.push(HeldBack { change, why: Some(why) });
+            }
+        }
+    }
+
+    /// The lists that could not be used at the start, and why.
+    pub fn unusable_lists(&self) -> impl Iterator<Item = (&NewList, &str)> {
+        self.held_back.iter().filter_map(|HeldBack { change, why }| match &change.what {
+            What::List(new) => Some((new, why.as_deref()?)),
+            _ => None,
+        })
+    }
+
+    /// Whether the list with this file was added until the restart.
+    pub fn is_list_passing(&self, file: &Path) -> bool {
+        let mut passing = self.lists.iter().filter(|said| said.author.until_restart);
+        passing.any(|said| said.what.file() == file)
     }
 
     /// The file of a list that is not in `other`.
@@ -188,6 +228,35 @@ mod tests {
         assert_eq!(told[0].change, format!("list ads added from {URL}"));
         let both = [ListChange::Add(new("ads")), remove("ads")];
         assert!(changed(&base, &both).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_list_without_room_is_left_out_at_the_start_and_can_be_removed_for_good() {
+        let base = base();
+        let lists = ["l1", "large", "l2"].map(|name| ListChange::Add(new(name)));
+        let kept = changed(&base, &lists).unwrap();
+        let fits = |config: &Config| {
+            let is_large = config.blocklists.iter().any(|list| is_called(&list.file, "large"));
+            let is_full = is_large && config.blocklists.len() > 2;
+            if is_full { Err("too many".to_owned()) } else { Ok(()) }
+        };
+        let mut overlay = kept.clone();
+        overlay.hold_back_lists(&base, fits);
+        let names = |overlay: &Overlay| -> Vec<String> {
+            overlay.lists.iter().map(|said| said.what.new.name.clone()).collect()
+        };
+        assert_eq!(names(&overlay), ["l1", "l2"]);
+        assert_eq!(overlay.unusable_lists().collect::<Vec<_>>(), [(&new("large"), "too many")]);
+        let remove = ConfigChange::List(remove("large"));
+        let passing = Author { until_restart: true, ..author() };
+        assert!(overlay.with(&remove, &base, &passing).is_err(), "it does not hold");
+        let removed = overlay.with(&remove, &base, &author()).unwrap();
+        let subject = Subject::List("large".to_owned());
+        assert_eq!(removed.line, Some(JournalLine::Unset(subject)));
+        assert_eq!(removed.overlay.unusable_lists().count(), 0);
+        let mut overlay = kept;
+        overlay.hold_back_lists(&base, |_| Err("the list of the file".to_owned()));
+        assert_eq!(names(&overlay).len(), 3, "that is no fault of theirs");
     }
 
     #[test]

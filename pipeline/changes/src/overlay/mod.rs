@@ -14,7 +14,7 @@ use pmdns_config::Config;
 use pmdns_control::{NewList, NewUpstream, Refusal, UpstreamState};
 
 use crate::upstream_override::UpstreamOverride;
-use crate::{Author, JournalLine, OperatorChange, Refused, Subject};
+use crate::{Author, JournalLine, KeptChanges, OperatorChange, Refused, Subject};
 pub use kept::DroppedChange;
 use said::{ListSaid, Said};
 
@@ -55,8 +55,17 @@ pub enum ListChange {
 pub struct Overlay {
     upstreams: Vec<Said<UpstreamOverride>>,
     lists: Vec<Said<ListSaid>>,
-    /// What holds again after a restart, because something else is said until then.
-    held_back: Vec<OperatorChange>,
+    /// What comes back with a restart.
+    held_back: Vec<HeldBack>,
+}
+
+/// A change that is kept, and does not hold until the restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// The change.
+    pub change: OperatorChange,
+    /// Why it could not be used; `None`: something else is said until then.
+    pub why: Option<String>,
 }
 
 /// A change that can be made.
@@ -115,6 +124,9 @@ impl Overlay {
             return Err((Refusal::Unable, why));
         }
         let config = overlay.apply(base).map_err(|why| (Refusal::Unable, why))?;
+        if line.is_some() {
+            overlay.check_kept(self, base)?;
+        }
         let (stale, left) = (overlay.list_beyond(self), self.list_beyond(&overlay));
         Ok(Changed { overlay, config, done, line, stale, left })
     }
@@ -150,9 +162,32 @@ impl Overlay {
     /// back what is hidden until then.
     fn is_passing(&self, subject: &Subject, author: &Author) -> bool {
         let key = subject.key();
-        let is_held = || self.held_back.iter().any(|change| change.what.subject().key() == key);
+        let is_held = || self.held_back.iter().any(|one| one.change.what.subject().key() == key);
         !author.until_restart
             && (is_held() || self.of(subject).is_some_and(|change| change.author.until_restart))
+    }
+
+    /// Refuses a change that is to be kept and rests on one that ends with the process: the next start would leave it out.
+    fn check_kept(&self, before: &Self, base: &Config) -> Result<(), Refused> {
+        let mut lost = self.lost_by_restart(base);
+        match lost.pop() {
+            // The file may contradict others by now.
+            Some(why) if lost.len() >= before.lost_by_restart(base).len() => {
+                let why = format!("after a restart, when less holds, that would not: {why}");
+                Err((Refusal::Unable, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is kept and would not hold after a restart.
+    fn lost_by_restart(&self, base: &Config) -> Vec<String> {
+        let lasting = self.changes().filter(|change| !change.author.until_restart);
+        let mut kept = KeptChanges::default();
+        let held_back = self.held_back.iter().map(|one| one.change.clone());
+        lasting.chain(held_back).for_each(|one| kept.take(JournalLine::Set(Box::new(one))));
+        let (_, left_out) = Self::of_kept(&kept, base);
+        left_out.into_iter().filter(|one| !one.is_needless).map(|one| one.why).collect()
     }
 
     /// Remembers what a change hides until the restart. One that is kept says all that holds then.
@@ -163,11 +198,11 @@ impl Overlay {
         };
         let key = subject.key();
         if !author.until_restart {
-            self.held_back.retain(|change| change.what.subject().key() != key);
+            self.held_back.retain(|one| one.change.what.subject().key() != key);
             return;
         }
         let hidden = before.of(&subject).filter(|change| !change.author.until_restart);
-        self.held_back.extend(hidden);
+        self.held_back.extend(hidden.map(|change| HeldBack { change, why: None }));
     }
 
     fn count(&self) -> usize {
@@ -178,7 +213,6 @@ impl Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KeptChanges;
     use crate::testing::{author, config};
 
     /// What is kept after these changes; `true`: until the restart.
@@ -212,5 +246,24 @@ mod tests {
         changes.push((remove(new), false));
         assert!(kept(&changes).is_empty());
         assert_eq!(kept(&[(add(new), true), (add(new), false)]).len(), 1);
+    }
+
+    #[test]
+    fn what_is_kept_does_not_rest_on_what_ends_with_the_process() {
+        let base = config("[[upstream]]\naddress = \"192.0.2.1:53\"\n");
+        let change = |overlay: &Overlay, change, until_restart| {
+            let author = Author { until_restart, ..author() };
+            overlay.with(&ConfigChange::Upstream(change), &base, &author)
+        };
+        let address = "192.0.2.9:53".to_owned();
+        let add = UpstreamChange::Add(NewUpstream { address, group: None });
+        let removals = ["192.0.2.1:53", "127.0.0.1:5353"]
+            .map(|address| UpstreamChange::Remove(address.to_owned()));
+        let [first, last] = removals;
+        let overlay = change(&Overlay::default(), add, true).unwrap().overlay;
+        let overlay = change(&overlay, first, false).unwrap().overlay;
+        let (refusal, why) = change(&overlay, last.clone(), false).unwrap_err();
+        assert!(refusal == Refusal::Unable && why.contains("after a restart"), "{why}");
+        assert!(change(&overlay, last, true).is_ok(), "until then it holds");
     }
 }

@@ -81,6 +81,12 @@ impl Overlay {
         Ok((done, line))
     }
 
+    /// Whether what is said of an upstream ends with the process.
+    pub fn is_upstream_passing(&self, address: &UpstreamAddress) -> bool {
+        let mut passing = self.upstreams.iter().filter(|said| said.author.until_restart);
+        passing.any(|said| is_same(&said.what.address, address))
+    }
+
     pub(super) fn apply_upstreams(&self, base: &Config, config: &mut Config) -> Result<(), String> {
         for Said { what: UpstreamOverride { address, presence, drained, weight }, .. } in
             &self.upstreams
