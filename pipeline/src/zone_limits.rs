@@ -192,7 +192,8 @@ impl ZoneLimiter {
             let seconds_left =
                 made.until.map(|until| until.saturating_duration_since(now).as_secs());
             let (zone, by) = (made.text.clone(), made.author.by.clone());
-            LimitRow { zone, rate: made.rate, seconds_left, passed, refused, by }
+            let until_restart = made.author.until_restart;
+            LimitRow { zone, rate: made.rate, seconds_left, passed, refused, by, until_restart }
         };
         LimitTable { limits: self.made.iter().map(row).collect() }
     }

@@ -171,7 +171,13 @@ impl OperatorChange {
     /// The same for people.
     pub fn told(&self) -> RuntimeChange {
         let Author { by, since, until_restart } = self.author.clone();
-        RuntimeChange { change: self.what.to_string(), by, since, until_restart }
+        let (change, after_restart) = (self.what.to_string(), false);
+        RuntimeChange { change, by, since, until_restart, after_restart }
+    }
+
+    /// The same of one that comes back with a restart.
+    pub fn told_hidden(&self) -> RuntimeChange {
+        RuntimeChange { after_restart: true, ..self.told() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 import { get, may, parameters, post, remove } from "./api.js";
 import { byId, change, choice, element, field, fill, form, heading, options } from "./dom.js";
+import { end } from "./format.js";
 import { Paged, removal } from "./names.js";
 import { Table } from "./tables.js";
 
@@ -42,6 +43,7 @@ function table(view) {
   const paged = new Paged("/api/v1/clients", "clients", [
     { title: "prefix", name: true, of: (one) => one.prefix },
     { title: "view", name: true, of: (one) => one.view },
+    { title: "holds", of: end },
     ...removal("delete /api/v1/clients", (one) => remove(path(one)), () => paged.read()),
   ], { key: (one) => one.prefix, empty: "The client table is empty.", caption: "Client table" });
   const put = form({ "data-route": "post /api/v1/clients" }, async (values, node) => {

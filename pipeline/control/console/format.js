@@ -63,3 +63,9 @@ export function moment(seconds) {
 export function clock(date) {
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((one) => String(one).padStart(2, "0")).join(":");
 }
+
+/** How long a change holds, if that is not for good. */
+export const end = (one) => (one.after_restart ? "after a restart" : one.until_restart ? "until a restart" : "");
+
+/** Who has said something, and how long it holds. */
+export const whose = (one) => [one.by, end(one)].filter(Boolean).join(", ");

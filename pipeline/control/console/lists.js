@@ -2,7 +2,7 @@
 
 import { get, may, post, remove } from "./api.js";
 import { byId, change, choice, confirmed, element, field, fill, form, heading } from "./dom.js";
-import { count, duration } from "./format.js";
+import { count, duration, end } from "./format.js";
 import { Table } from "./tables.js";
 
 const ADD = "post /api/v1/lists";
@@ -23,7 +23,8 @@ export function listsPanel(views) {
   };
   const small = (label, onclick) => element("button", { type: "button", class: "small", onclick }, label);
   const actions = (row) => element("span", { class: "buttons" },
-    row.url && may("post /api/v1/lists/{name}/refresh") && small("Refresh", () => act(post(`${path(row)}/refresh`))),
+    row.url && !row.left_out && may("post /api/v1/lists/{name}/refresh")
+      && small("Refresh", () => act(post(`${path(row)}/refresh`))),
     row.added && may("delete /api/v1/lists/{name}") && small("Remove", () => drop(row)));
   const table = new Table([
     { title: "file", name: true, of: (one) => one.file },
@@ -32,11 +33,12 @@ export function listsPanel(views) {
     { title: "unknown lines", right: true, of: (one) => count(one.unknown_lines) },
     { title: "age", right: true, of: (one) => ((one.age_seconds ?? null) === null ? "unreadable" : duration(one.age_seconds)) },
     { title: "views", of: (one) => one.views.join(", ") || "all" },
+    { title: "holds", of: end },
     {
       title: "fetched",
       name: true,
-      of: (one) => (one.last_error ? `▲ ${one.failing} times not: ${one.last_error}` : one.url ? "● yes" : ""),
-      mark: (one) => (one.last_error ? "bad" : ""),
+      of: fetched,
+      mark: (one) => (one.left_out || one.last_error ? "bad" : ""),
     },
     { title: "", node: actions },
   ], { key: (one) => `${one.file} ${one.url} ${one.added}`, empty: "There is no block list.", caption: "Block lists" });
@@ -44,6 +46,11 @@ export function listsPanel(views) {
   const closed = element("p", { class: "quiet", hidden: true }, "To add lists here, name a folder for them: control.lists.");
   fill(byId("lists"), heading("Block lists", "a reload reads them anew"), add, closed, table.node);
   return { read };
+}
+
+function fetched(one) {
+  if (one.left_out) return `▲ left out at the start: ${one.left_out}`;
+  return one.last_error ? `▲ ${one.failing} times not: ${one.last_error}` : one.url ? "● yes" : "";
 }
 
 /** The form that adds a list. */

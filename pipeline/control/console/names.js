@@ -2,7 +2,7 @@
 
 import { get, may, parameters, post, remove } from "./api.js";
 import { byId, change, choice, confirmed, element, field, fill, form, heading } from "./dom.js";
-import { count, moment } from "./format.js";
+import { count, moment, whose } from "./format.js";
 import { listsPanel } from "./lists.js";
 import { Table } from "./tables.js";
 import { ViewChoice } from "./views.js";
@@ -106,7 +106,7 @@ function entries(views) {
     { title: "names below", of: (one) => (one.scope === "suffix" ? "yes" : "no") },
     { title: "answer", of: (one) => (one.kind === "block" ? one.action : "") },
     { title: "views", of: (one) => (one.views ?? []).join(", ") || "all" },
-    { title: "by", of: (one) => one.by },
+    { title: "by", of: whose },
     { title: "since", of: (one) => moment(one.since) },
     ...takingBack("delete /api/v1/entries/{name}", (one) => removeEntry(one, () => paged.read())),
   ], {
@@ -139,7 +139,7 @@ function records() {
     { title: "type", of: (one) => one.type },
     { title: "TTL", right: true, of: (one) => String(one.ttl) },
     { title: "data", name: true, of: (one) => one.data },
-    { title: "by", of: (one) => one.by },
+    { title: "by", of: whose },
     { title: "since", of: (one) => moment(one.since) },
     ...removal("delete /api/v1/local", (one) => remove(path(one)), () => paged.read()),
   ], {

@@ -2,7 +2,7 @@
 
 import { get, may } from "./api.js";
 import { byId, element, fill, heading, write } from "./dom.js";
-import { moment } from "./format.js";
+import { end, moment } from "./format.js";
 import { Table } from "./tables.js";
 
 /** Makes the panels. `read` brings them up to date. */
@@ -35,9 +35,9 @@ function differences() {
     { title: "changed at run time", name: true, of: (one) => one.change },
     { title: "by", of: (one) => one.by },
     { title: "since", of: (one) => moment(one.since) },
-    { title: "holds", of: (one) => (one.until_restart ? "until a restart" : "") },
+    { title: "holds", of: end },
   ], {
-    key: (one) => `${one.change} ${one.since}`,
+    key: (one) => `${one.change} ${one.since} ${one.after_restart ?? false}`,
     empty: "Nothing was changed at run time.",
     caption: "Changes at run time",
   });

@@ -2,7 +2,7 @@
 
 import { get, may, parameters, post, remove } from "./api.js";
 import { byId, change, choice, element, field, fill, form } from "./dom.js";
-import { count, countOrDot } from "./format.js";
+import { count, countOrDot, whose } from "./format.js";
 import { removal } from "./names.js";
 import { Table } from "./tables.js";
 
@@ -101,7 +101,7 @@ function limits(grid) {
     { title: "passed", right: true, of: (one) => count(one.passed) },
     { title: "refused", right: true, of: (one) => count(one.refused) },
     { title: "left", right: true, of: (one) => ((one.seconds_left ?? null) === null ? "ever" : `${one.seconds_left} s`) },
-    { title: "by", of: (one) => one.by },
+    { title: "by", of: whose },
     ...removal("delete /api/v1/limits/{zone}", (one) => remove(`/api/v1/limits/${encodeURIComponent(one.zone)}`), read),
   ], { key: (one) => one.zone, empty: "No zone is limited." }, add);
   return { read, explain };

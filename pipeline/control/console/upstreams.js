@@ -43,8 +43,8 @@ export class Upstreams {
   show(rates) {
     this.#rates = rates;
     this.table.update(rates.map((one) => {
-      const { drained, weight, weighted, group } = this.#said.get(one.address) ?? {};
-      return { ...one, drained, weight: weighted === false ? null : weight, weighted, group };
+      const { drained, weight, weighted, group, until_restart: passing } = this.#said.get(one.address) ?? {};
+      return { ...one, drained, weight: weighted === false ? null : weight, weighted, group, passing };
     }));
   }
 
@@ -70,8 +70,9 @@ export class Upstreams {
 }
 
 function stateOf(one) {
-  if (one.drained) return one.rests ? "◆ drained, rests" : "◆ drained";
-  return one.rests ? "▲ rests" : "● up";
+  const end = one.passing ? ", until a restart" : "";
+  if (one.drained) return `${one.rests ? "◆ drained, rests" : "◆ drained"}${end}`;
+  return `${one.rests ? "▲ rests" : "● up"}${end}`;
 }
 
 function renewActions(node, one) {

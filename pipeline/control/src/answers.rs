@@ -80,6 +80,9 @@ pub struct UpstreamAnswer {
     pub weighted: bool,
     /// Whether it gets no new questions, by an operator's word.
     pub drained: bool,
+    /// Whether what an operator has said of it at run time ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_restart: bool,
     /// Its counters, as docs/counters.md describes them.
     pub counters: serde_json::Map<String, serde_json::Value>,
 }
@@ -116,6 +119,12 @@ pub struct ListAnswer {
     /// Whether it was added at run time, so that it can be removed by its name.
     #[serde(default)]
     pub added: bool,
+    /// Whether it ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_restart: bool,
+    /// Why it was left out at the start, so that it is not in use until the next one; absent: it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 /// The block lists.
@@ -141,6 +150,9 @@ pub struct RuntimeChange {
     /// Whether it ends with the process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_restart: bool,
+    /// Whether it is kept and does not hold now, so that it comes back with a restart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_restart: bool,
 }
 
 /// The configuration in use.
@@ -257,6 +269,9 @@ pub struct ClientEntry {
     pub prefix: String,
     /// The view that its clients are in.
     pub view: String,
+    /// Whether it ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_restart: bool,
 }
 
 /// A part of the client table.

@@ -44,7 +44,31 @@ impl fmt::Display for ConfigDifference {
 
 impl fmt::Display for RuntimeChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { change, by, since, until_restart } = self;
-        write!(f, "at run time: {change} ({})", whose(by, *since, *until_restart))
+        let Self { change, by, since, until_restart, after_restart } = self;
+        let when = if *after_restart { "after a restart" } else { "at run time" };
+        write!(f, "{when}: {change} ({})", whose(by, *since, *until_restart))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_back_with_a_restart_is_told_beside_what_holds_until_then() {
+        let change =
+            RuntimeChange { by: "user 0".into(), since: 951_827_696, ..Default::default() };
+        let of_now =
+            RuntimeChange { change: "name a".into(), until_restart: true, ..change.clone() };
+        let after = RuntimeChange { change: "name b".into(), after_restart: true, ..change };
+        let changes = vec![of_now, after];
+        let told = ConfigDifference { changes, ..ConfigDifference::default() }.to_string();
+        assert!(
+            told.starts_with(
+                "at run time: name a (user 0, 2000-02-29T12:34:56Z, until a restart)\n\
+                 after a restart: name b (user 0, 2000-02-29T12:34:56Z)\n"
+            ),
+            "{told}"
+        );
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::listings::until_restart_mark;
+
 /// The most rows of one answer.
 pub const MAX_ROWS: usize = 1000;
 
@@ -158,6 +160,9 @@ pub struct LimitRow {
     pub refused: u64,
     /// Who asked for it.
     pub by: String,
+    /// Whether it ends with the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_restart: bool,
 }
 
 macro_rules! named {
@@ -241,9 +246,10 @@ impl fmt::Display for LimitTable {
             "misses/s", "passed", "refused", "ends in"
         )?;
         self.limits.iter().try_for_each(|limit| {
-            let LimitRow { zone, rate, seconds_left, passed, refused, by } = limit;
+            let LimitRow { zone, rate, seconds_left, passed, refused, by, until_restart } = limit;
+            let end = until_restart_mark(*until_restart);
             let left = seconds_left.map_or_else(|| "-".to_owned(), |left| format!("{left} s"));
-            writeln!(f, "{rate:>10} {passed:>12} {refused:>12} {left:>10}  {zone} ({by})")
+            writeln!(f, "{rate:>10} {passed:>12} {refused:>12} {left:>10}  {zone} ({by}{end})")
         })
     }
 }

@@ -11,8 +11,12 @@ use crate::entries::{EntryKind, EntryRequest, EntryScope, RecordRequest, views_o
 
 /// Whose change it is, since when, and for how long.
 pub(crate) fn whose(by: &str, since: u64, until_restart: bool) -> String {
-    let end = if until_restart { ", until a restart" } else { "" };
-    format!("{by}, {}Z{end}", date(since))
+    format!("{by}, {}Z{}", date(since), until_restart_mark(until_restart))
+}
+
+/// Behind what ends with the process.
+pub(crate) fn until_restart_mark(until_restart: bool) -> &'static str {
+    if until_restart { ", until a restart" } else { "" }
 }
 
 /// The number of all, and the command for the next part.
@@ -52,8 +56,8 @@ impl fmt::Display for RecordPage {
 
 impl fmt::Display for ClientPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for ClientEntry { prefix, view } in &self.clients {
-            writeln!(f, "{prefix} {view}")?;
+        for ClientEntry { prefix, view, until_restart } in &self.clients {
+            writeln!(f, "{prefix} {view}{}", until_restart_mark(*until_restart))?;
         }
         end(f, self.total, self.next.as_deref(), "pmdns client list")
     }
@@ -75,14 +79,16 @@ impl fmt::Display for ClientAnswer {
 
 impl fmt::Display for UpstreamTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for UpstreamAnswer { address, group, weight, drained, counters, .. } in &self.upstreams {
+        for upstream in &self.upstreams {
+            let UpstreamAnswer { address, group, weight, drained, counters, .. } = upstream;
             let count = |name: &str| counters.get(name).and_then(|value| value.as_u64());
             let counted = ["queries", "replies", "timeouts"]
                 .map(|name| format!("{} {name}", count(name).unwrap_or_default()));
             let drained = if *drained { ", drained" } else { "" };
+            let end = until_restart_mark(upstream.until_restart);
             writeln!(
                 f,
-                "{address} in group {group}, weight {weight}{drained}: {}",
+                "{address} in group {group}, weight {weight}{drained}{end}: {}",
                 counted.join(", ")
             )?;
         }
@@ -94,11 +100,13 @@ impl fmt::Display for BlockLists {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for list in &self.lists {
             let ListAnswer { file, url, names, unknown_lines, age_seconds, views, .. } = list;
-            let ListAnswer { failing, last_error, .. } = list;
-            match names {
-                Some(names) => write!(f, "{file}: {names} names in {}", views_of(views))?,
-                None => write!(f, "{file}: not read yet, for {}", views_of(views))?,
+            let ListAnswer { failing, last_error, until_restart, left_out, .. } = list;
+            match (names, left_out) {
+                (Some(names), _) => write!(f, "{file}: {names} names in {}", views_of(views))?,
+                (None, None) => write!(f, "{file}: not read yet, for {}", views_of(views))?,
+                (None, Some(_)) => write!(f, "{file}: NOT IN USE, for {}", views_of(views))?,
             }
+            f.write_str(until_restart_mark(*until_restart))?;
             if *unknown_lines > 0 {
                 write!(f, ", {unknown_lines} lines left out")?;
             }
@@ -111,6 +119,9 @@ impl fmt::Display for BlockLists {
             if let Some(error) = last_error {
                 write!(f, "; NOT FETCHED {failing} times: {error}")?;
             }
+            if let Some(why) = left_out {
+                write!(f, "; left out until the next start: {why}")?;
+            }
             writeln!(f)?;
         }
         end(f, self.lists.len(), None, "")
@@ -121,6 +132,7 @@ impl fmt::Display for BlockLists {
 mod tests {
     use super::*;
     use crate::RuleAction;
+    use crate::hitters::{LimitRow, LimitTable};
 
     #[test]
     fn listings_are_lines_and_a_number() {
@@ -144,7 +156,8 @@ mod tests {
              7 in all; more: pmdns entries ads.example\n"
         );
         assert_eq!(EntryPage::default().to_string(), "0 in all\n");
-        let client = ClientEntry { prefix: "192.0.2.7/32".into(), view: "kids".into() };
+        let (prefix, view) = ("192.0.2.7/32".into(), "kids".into());
+        let client = ClientEntry { prefix, view, until_restart: false };
         let clients = ClientPage { clients: vec![client], total: 1, next: None };
         assert_eq!(clients.to_string(), "192.0.2.7/32 kids\n1 in all\n");
         let found = ClientAnswer {
@@ -156,6 +169,38 @@ mod tests {
         assert_eq!(
             found.to_string(),
             "192.0.2.7 is in the view kids: 192.0.2.7/32 in the client table decides\n"
+        );
+    }
+
+    #[test]
+    fn what_ends_with_the_process_and_what_is_left_out_is_marked() {
+        let (address, group, until_restart) = ("192.0.2.1:53".into(), "default".into(), true);
+        let counters = serde_json::Map::new();
+        let (weight, weighted, drained) = (1, false, true);
+        let one =
+            UpstreamAnswer { address, group, weight, weighted, drained, until_restart, counters };
+        let upstreams = UpstreamTable { upstreams: vec![one] }.to_string();
+        assert!(upstreams.contains("weight 1, drained, until a restart: 0 queries"), "{upstreams}");
+        let (prefix, view) = ("192.0.2.7/32".into(), "kids".into());
+        let clients = vec![ClientEntry { prefix, view, until_restart }];
+        let clients = ClientPage { clients, total: 1, next: None }.to_string();
+        assert!(clients.starts_with("192.0.2.7/32 kids, until a restart\n"), "{clients}");
+        let limit =
+            LimitRow { zone: "z.example".into(), by: "user 0".into(), ..Default::default() };
+        let limits = vec![limit.clone(), LimitRow { until_restart, ..limit }];
+        let limits = LimitTable { limits }.to_string();
+        assert!(limits.contains("z.example (user 0)\n"), "{limits}");
+        assert!(limits.contains("z.example (user 0, until a restart)\n"), "{limits}");
+        let list = ListAnswer { file: "/l/ads".into(), names: Some(3), ..Default::default() };
+        let left_out = Some("/l/games: cannot be read".to_owned());
+        let games = ListAnswer { file: "/l/games".into(), left_out, ..Default::default() };
+        let lists = vec![ListAnswer { until_restart, ..list }, games];
+        let lists = BlockLists { lists, addable: true }.to_string();
+        assert_eq!(
+            lists,
+            "/l/ads: 3 names in all views, until a restart\n\
+             /l/games: NOT IN USE, for all views; left out until the next start: /l/games: cannot be read\n\
+             2 in all\n"
         );
     }
 }

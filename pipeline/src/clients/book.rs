@@ -180,6 +180,11 @@ impl Book {
         Some((self.said.get(prefix)?.run_time?, self.whose.get(prefix)?))
     }
 
+    /// Whether that ends with the process.
+    pub(super) fn is_passing(&self, prefix: &Prefix) -> bool {
+        self.said_of(prefix).is_some_and(|(_, whose)| whose.until_restart)
+    }
+
     /// The same as it holds after a restart.
     pub(super) fn kept_of(&self, prefix: &Prefix) -> Option<(Option<u8>, &Whose)> {
         match self.held_back.get(prefix) {
@@ -199,8 +204,12 @@ impl Book {
     /// What holds after a restart.
     pub(super) fn kept(&self) -> impl Iterator<Item = (Prefix, Option<u8>, &Whose)> {
         let kept = self.history().filter(|(.., whose)| !whose.until_restart);
-        let back = self.held_back.iter().map(|(prefix, (view, whose))| (*prefix, *view, whose));
-        kept.chain(back)
+        kept.chain(self.hidden())
+    }
+
+    /// What comes back with a restart.
+    pub(super) fn hidden(&self) -> impl Iterator<Item = (Prefix, Option<u8>, &Whose)> {
+        self.held_back.iter().map(|(prefix, (view, whose))| (*prefix, *view, whose))
     }
 }
 

@@ -125,6 +125,7 @@ fn list(page: &Page, book: &Book, views: &[View]) -> Result<ClientPage, Refused>
         .map(|(prefix, view)| ClientEntry {
             prefix: prefix.to_string(),
             view: view_name(view, views).to_owned(),
+            until_restart: book.is_passing(&prefix),
         })
         .collect();
     let next = entries.next().and_then(|_| clients.last()).map(|last| last.prefix.clone());

@@ -1,13 +1,14 @@
 //! What keeps changes of the client table: a journal of its own, or the one of all changes.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pmdns_changes::{
     Author, ChangeJournal, JournalError, JournalFile, JournalKind, JournalLine, OperatorChange,
     Receipt, Subject, What,
 };
-use pmdns_config::files::is_passing;
+use pmdns_config::files::{is_passing, open_regular};
 use pmdns_config::{Prefix, View, view_name, view_number};
 use pmdns_control::ClientChange;
 use serde::Deserialize;
@@ -22,6 +23,9 @@ const KIND: JournalKind = JournalKind {
     max_bytes: 8 << 30,
     slack: 1 << 16,
 };
+
+/// Files that are looked at for a journal that is left from before.
+const MAX_LOOKED_AT: usize = 256;
 
 /// A change, as a journal of before has it.
 #[derive(Deserialize)]
@@ -110,6 +114,20 @@ pub(super) fn read(path: &Path, views: &[View]) -> Result<Kept, JournalError> {
         );
     }
     Ok(kept)
+}
+
+/// The first journal of clients alone in these folders, but for copies of one.
+pub(super) fn journal_in(folders: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    let is_journal = |path: &PathBuf| {
+        let mut head = [0; KIND.head.len()];
+        let read = open_regular(path).and_then(|mut file| file.read_exact(&mut head));
+        let is_copy = path.to_string_lossy().contains(".left-out");
+        !is_copy
+            && read.is_ok()
+            && [KIND.head, KIND.old_head].map(str::as_bytes).contains(&&head[..])
+    };
+    let files = folders.into_iter().flat_map(std::fs::read_dir).flatten().flatten();
+    files.take(MAX_LOOKED_AT).map(|file| file.path()).find(is_journal)
 }
 
 pub(super) fn whose(Author { by, since, until_restart }: &Author) -> Whose {

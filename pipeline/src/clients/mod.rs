@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select};
 use pmdns_changes::{
     ChangeJournal, JournalError, JournalLine, OperatorChange, Subject, What, lasting, not_kept,
 };
-use pmdns_config::files::read_clients;
+use pmdns_config::files::{folder_of, read_clients};
 use pmdns_config::{Config, FileError, Prefix, View, view_at};
 use pmdns_control::{Call, CallReply, Refusal};
 use pmdns_stages::client_table::ClientTableWriter;
@@ -112,6 +112,21 @@ impl OpenClients {
             views: config.views.clone(),
             max_entries: config.clients.max_entries as usize,
         }))
+    }
+
+    /// Warns of a journal of clients that nobody reads: the configuration names none, and one lies in the folder of the file of all
+    /// changes or in one of these.
+    pub fn warn_of_left_journal(config: &Config, state_folders: impl Iterator<Item = PathBuf>) {
+        let beside = config.control.entries.as_deref().map(|path| folder_of(path).to_owned());
+        let is_wanted = config.clients.max_entries > 0 && config.clients.journal.is_none();
+        let folders = beside.into_iter().chain(state_folders).filter(|_| is_wanted);
+        if let Some(path) = keeper::journal_in(folders) {
+            tracing::warn!(
+                "{path} has changes of clients from before, and they do not hold: write journal = {path:?} into [clients] and \
+                 restart, or move the file away",
+                path = path.display()
+            );
+        }
     }
 
     /// The same, which changes no file: what a running instance keeps stays as it is.
@@ -387,10 +402,11 @@ impl Thread {
     fn difference(&self, mut others: ConfigDifference) -> ConfigDifference {
         others.clients = self.book.at_run_time() as u64;
         let room = MAX_CHANGES_SHOWN.saturating_sub(others.changes.len());
-        let changes = self.book.history().take(room);
-        others.changes.extend(changes.map(|(prefix, view, whose)| {
-            keeper::change_of(prefix, view, whose, &self.views).told()
-        }));
+        let change = |(prefix, view, whose)| keeper::change_of(prefix, view, whose, &self.views);
+        let is_kept = self.journal.is_some();
+        let hidden = self.book.hidden().filter(|_| is_kept).map(|one| change(one).told_hidden());
+        let changes = hidden.chain(self.book.history().map(|one| change(one).told()));
+        others.changes.extend(changes.take(room));
         others
     }
 

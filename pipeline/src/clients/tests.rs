@@ -315,3 +315,56 @@ fn of_two_files_the_newer_change_of_a_prefix_holds() {
         assert_eq!(shared.said.values().next().unwrap().0, expected, "{own}");
     }
 }
+
+#[test]
+fn a_journal_that_nobody_reads_is_found_by_its_first_line() {
+    let lab = Lab::new("left", 10);
+    let found = || keeper::journal_in([lab.folder.join("gone"), lab.folder.clone()]);
+    std::fs::create_dir(lab.folder.join("folder")).unwrap();
+    std::fs::write(lab.folder.join("changes"), pmdns_changes::CHANGES.head).unwrap();
+    assert_eq!(found(), None);
+    let (_, clients) = lab.start();
+    assert!(matches!(lab.change(&clients, &[("10.0.0.1", Some("kids"))]), CallReply::Done(_)));
+    drop(clients);
+    assert_eq!(found(), Some(lab.journal()));
+    let copy = lab.folder.join("journal.left-out");
+    std::fs::rename(lab.journal(), &copy).unwrap();
+    assert_eq!(found(), None, "a copy is for people");
+    std::fs::write(lab.folder.join("old"), "pmdns clients 1\n").unwrap();
+    assert_eq!(found(), Some(lab.folder.join("old")));
+}
+
+#[test]
+fn what_ends_with_the_process_is_listed_so_and_what_it_hides_is_told() {
+    let lab = Lab::new("hidden", 10);
+    let (_, clients) = lab.start();
+    let until_restart = |call| {
+        let (mut caller, replied) = Caller::new("a test");
+        caller.until_restart = true;
+        clients.answer(call, &lab.config, caller);
+        replied.blocking_recv().expect("every call is answered")
+    };
+    lab.change(&clients, &[("10.0.0.1", Some("kids")), ("10.0.0.2", Some("kids"))]);
+    let office = ClientChange { prefix: "10.0.0.1".into(), view: Some("office".into()) };
+    until_restart(Call::ChangeClients(vec![office]));
+    until_restart(Call::RemoveClient("10.0.0.2".into()));
+    let page = pmdns_control::Page { after: None, limit: 10 };
+    let CallReply::Json(listed) = lab.ask(&clients, Call::Clients(page)) else { panic!() };
+    assert!(
+        listed.contains(
+            r#""clients":[{"prefix":"10.0.0.1/32","view":"office","until_restart":true}]"#
+        ),
+        "{listed}"
+    );
+    let (caller, replied) = Caller::new("a test");
+    clients.tell_changes(ConfigDifference::default(), caller);
+    let CallReply::Json(told) = replied.blocking_recv().unwrap() else { panic!() };
+    let told: ConfigDifference = serde_json::from_str(&told).unwrap();
+    let told: Vec<_> = told.changes.iter().map(|one| (&*one.change, one.after_restart)).collect();
+    let expected = [
+        ("client 10.0.0.1/32 in the view kids", true),
+        ("client 10.0.0.2/32 in the view kids", true),
+        ("client 10.0.0.1/32 in the view office", false),
+    ];
+    assert_eq!(told, expected);
+}

@@ -57,7 +57,7 @@ pub fn views(config: &Config) -> Views {
 }
 
 /// The resolvers that are asked.
-pub fn upstreams(config: &Config, gauges: &Gauges) -> UpstreamTable {
+pub fn upstreams(config: &Config, gauges: &Gauges, overlay: &Overlay) -> UpstreamTable {
     let roster = gauges.upstreams.roster();
     let upstreams = roster.in_use().into_iter().map(|(_, slot)| UpstreamAnswer {
         address: slot.upstream.address.to_string(),
@@ -65,6 +65,7 @@ pub fn upstreams(config: &Config, gauges: &Gauges) -> UpstreamTable {
         weight: slot.upstream.weight,
         weighted: config.strategy_of(&slot.upstream.group) == Strategy::RoundRobin,
         drained: slot.upstream.is_drained,
+        until_restart: overlay.is_upstream_passing(&slot.upstream.address),
         counters: match serde_json::to_value(slot.counters.snapshot()) {
             Ok(Value::Object(counters)) => counters,
             _ => Map::new(),
@@ -85,9 +86,27 @@ pub fn lists(
     let lists = config.blocklists.iter().zip(read.chain(std::iter::repeat(None)));
     let list = |(one, read): (&Blocklist, _)| ListAnswer {
         added: overlay.has_list(&one.file),
+        until_restart: overlay.is_list_passing(&one.file),
         ..list(one, read, state_of(&one.file).unwrap_or_default())
     };
-    BlockLists { lists: lists.map(list).collect(), addable: config.control.lists.is_some() }
+    let lists = lists.map(list).chain(left_out(config, overlay)).collect();
+    BlockLists { lists, addable: config.control.lists.is_some() }
+}
+
+/// The lists that could not be used at the start. Another one may have the name by now.
+fn left_out(config: &Config, overlay: &Overlay) -> impl Iterator<Item = ListAnswer> {
+    overlay.unusable_lists().filter_map(|(new, why)| {
+        let file = config.control.lists.as_ref()?.join(&new.name);
+        let is_other = config.blocklists.iter().any(|list| list.file == file);
+        (!is_other).then(|| ListAnswer {
+            file: file.display().to_string(),
+            url: Some(new.url.clone()),
+            views: new.views.clone(),
+            added: true,
+            left_out: Some(why.to_owned()),
+            ..ListAnswer::default()
+        })
+    })
 }
 
 fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> ListAnswer {
@@ -102,7 +121,7 @@ fn list(list: &Blocklist, read: Option<&ListSummary>, fetches: FetchState) -> Li
         views: list.views.clone(),
         failing: fetches.failing,
         last_error: fetches.last_error,
-        added: false,
+        ..ListAnswer::default()
     }
 }
 
@@ -158,9 +177,10 @@ mod tests {
         let turns = "[[group]]\nname = \"default\"\nstrategy = \"round_robin\"\n";
         for (text, is_weighted) in [("", false), (turns, true)] {
             let config = config(text);
-            let told = upstreams(&config, &Rig::new(&config).gauges).upstreams;
+            let told = upstreams(&config, &Rig::new(&config).gauges, &Overlay::default());
             assert!(
-                !told.is_empty() && told.iter().all(|one| one.weighted == is_weighted),
+                !told.upstreams.is_empty()
+                    && told.upstreams.iter().all(|one| one.weighted == is_weighted),
                 "{told:?}"
             );
         }

@@ -92,7 +92,7 @@ impl Services<'_> {
     }
 
     fn upstreams(&self) -> UpstreamTable {
-        upstreams(self.reloader.config(), &self.gauges)
+        upstreams(self.reloader.config(), &self.gauges, self.reloader.overlay())
     }
 
     fn lists(&self) -> BlockLists {
@@ -132,8 +132,11 @@ impl Services<'_> {
     /// Tells where the file differs from the configuration in use. The thread of the client table has the rest.
     fn tell_difference(&mut self, caller: Caller) {
         let InstanceState { entries, records, .. } = self.state();
-        let changes = self.changes_of_config().chain(self.runtime.changes());
-        let changes = changes.take(MAX_CHANGES_SHOWN).map(|change| change.told()).collect();
+        let hidden = self.runtime.hidden(self.changes_of_config());
+        let hidden = hidden.iter().map(OperatorChange::told_hidden);
+        let holds = self.changes_of_config().chain(self.runtime.changes());
+        let changes = hidden.chain(holds.map(|change| change.told()));
+        let changes = changes.take(MAX_CHANGES_SHOWN).collect();
         let limits = self.limiter.list(Instant::now()).limits.len();
         let rest = difference(&self.reloader);
         let known = ConfigDifference { entries, records, changes, limits, ..rest };

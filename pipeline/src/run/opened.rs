@@ -39,6 +39,9 @@ impl Opened {
         changes: OpenChanges,
     ) -> Result<Self, RunError> {
         let clients = OpenClients::read_with(config, &changes.clients)?;
+        // The service manager names the folder of our state.
+        let state_folders = std::env::var_os("STATE_DIRECTORY").unwrap_or_default();
+        OpenClients::warn_of_left_journal(config, std::env::split_paths(&state_folders));
         let (overlay, limits) = (changes.overlay.clone(), changes.limits.clone());
         Ok(Self {
             control: ControlSocket::open(&config.control)?,

@@ -140,6 +140,13 @@ impl Runtime {
         self.names.all_changes()
     }
 
+    /// What is kept and comes back with a restart, if all that holds is `others` and what is said of names. Those of clients are
+    /// not in it.
+    pub fn hidden(&self, others: impl Iterator<Item = OperatorChange>) -> Vec<OperatorChange> {
+        let hidden = |journal: &ChangeJournal| journal.hidden(others.chain(self.changes()));
+        self.journal.as_ref().map(hidden).unwrap_or_default()
+    }
+
     /// Its state, for the answer to a call about the instance.
     pub fn note_in(&self, state: &mut InstanceState) {
         state.entries = self.names.entry_count();

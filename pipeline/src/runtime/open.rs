@@ -2,7 +2,7 @@
 //!
 //! The configuration may have been edited since. What it says by now is dropped, and so is what contradicts it: with a sentence in
 //! the log, and a copy of the file if something is lost by that.
-//! No start fails for it, unless a list cannot be read (ADR 0079).
+//! No start fails for it (ADR 0079).
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use pmdns_changes::{
 };
 use pmdns_config::{Config, LocalRecord, view_number};
 use pmdns_control::RecordRequest;
-use pmdns_stages::policy::RuntimeNames;
+use pmdns_stages::policy::{Ruleset, RuntimeNames};
 use pmdns_stages::wire::name::Seed;
 
 /// The contents of the file, over a configuration.
@@ -47,7 +47,17 @@ impl OpenChanges {
     }
 
     fn over(base: &Config, (path, mut kept): (Option<PathBuf>, KeptChanges), now: u64) -> Self {
-        let (overlay, left_out) = Overlay::of_kept(&kept, base);
+        let (mut overlay, left_out) = Overlay::of_kept(&kept, base);
+        // What could be wrong with lists may pass, so the file keeps them.
+        let check = |config: &Config| Ruleset::check_lists(config).map_err(|why| why.to_string());
+        overlay.hold_back_lists(base, check);
+        for (list, why) in overlay.unusable_lists() {
+            let name = &list.name;
+            tracing::warn!(
+                "list {name}, which was added at run time, is left out until the next start: {why}; mend that and restart, or \
+                 remove the list: pmdns list remove {name}"
+            );
+        }
         let contradicting = [without_view(&kept, base), unlike_others(&kept, base)].concat();
         let mut is_all = true;
         for DroppedChange { subject, why, is_needless } in left_out.into_iter().chain(contradicting)
@@ -146,7 +156,8 @@ fn unlike_others(kept: &KeptChanges, base: &Config) -> Vec<DroppedChange> {
 #[cfg(test)]
 mod tests {
     use pmdns_changes::Author;
-    use pmdns_control::{ClientChange, EntryKind, EntryRequest};
+    use pmdns_config::Blocklist;
+    use pmdns_control::{ClientChange, EntryKind, EntryRequest, NewList};
     use pmdns_engine::testing::config;
 
     use super::*;
@@ -171,6 +182,41 @@ mod tests {
     fn change(what: What) -> JournalLine {
         let author = Author { by: "user 0".into(), since: 7, until_restart: false };
         JournalLine::Set(Box::new(OperatorChange { what, author }))
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_left_out_and_kept_and_the_rest_comes_up() {
+        let folder = std::env::temp_dir().join(format!("pmdns-kept-lists-{}", std::process::id()));
+        // Not even root can read a folder as a list.
+        std::fs::create_dir_all(folder.join("broken")).unwrap();
+        std::fs::write(folder.join("good"), "a.example\n").unwrap();
+        let mut base = config("");
+        base.control.lists = Some(folder.clone());
+        let mut kept = KeptChanges::default();
+        for name in ["broken", "good", "new"] {
+            kept.take(change(What::List(NewList {
+                name: name.to_owned(),
+                url: format!("https://lists.example/{name}"),
+                address: None,
+                refresh_seconds: None,
+                views: Vec::new(),
+            })));
+        }
+        let open = OpenChanges::over(&base, (None, kept), 100);
+        let loaded = Ruleset::load(&open.config, Seed::new(Default::default()), 1);
+        let files: Vec<_> = open.config.blocklists.iter().map(|list| &list.file).collect();
+        assert_eq!(files, [&folder.join("good"), &folder.join("new")]);
+        assert_eq!(loaded.unwrap().1.blocked_names, 1);
+        assert_eq!((open.kept.len(), open.is_all), (3, true), "the next start tries it again");
+        let [(list, why)] = open.overlay.unusable_lists().collect::<Vec<_>>()[..] else { panic!() };
+        assert!(list.name == "broken" && why.contains("cannot be read"), "{why}");
+        // If the file names one that cannot be read, the start says so.
+        base.blocklists = vec![Blocklist { file: folder.join("broken"), ..Blocklist::default() }];
+        base.blocklists[0].file.push("gone");
+        let open = OpenChanges::over(&base, (None, open.kept), 100);
+        assert_eq!(open.overlay.unusable_lists().count(), 0);
+        assert!(Ruleset::load(&open.config, Seed::new(Default::default()), 1).is_err());
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -75,6 +75,15 @@ impl Ruleset {
         ruleset
     }
 
+    /// Whether the block lists that `config` names can be read, and have room together.
+    ///
+    /// # Errors
+    ///
+    /// They cannot, or have not.
+    pub fn check_lists(config: &Config) -> Result<(), RulesetError> {
+        read_lists(config, &mut Digest::default()).map(drop)
+    }
+
     /// Reads the files that `config` names and makes everything ready. `seed` is the one that parse hashes names
     /// with; `generation` another one than that of any ruleset in use.
     ///
