@@ -1,5 +1,6 @@
 //! An operator and the transfer of zones: both replace rules.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use pmdns::control::reload::{Reloader, Written};
 use pmdns::runtime::Runtime;
+use pmdns_changes::lasting;
 use pmdns_changes::overlay::{ConfigChange, UpstreamChange};
-use pmdns_changes::{UpstreamOverride, What};
 use pmdns_config::{Config, ConfigText};
 use pmdns_control::{
-    Call, CallReply, Caller, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction,
+    Call, CallReply, Caller, EntryChoice, EntryKind, EntryRequest, EntryScope, Refusal, RuleAction,
     UpstreamState,
 };
 use pmdns_engine::rules::RulesPublisher;
 use pmdns_hierarchy::Rng;
 use pmdns_stages::wire::name::Seed;
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::blocks::{self, Blocks};
 use crate::setup::{LAB, lab};
@@ -45,8 +46,21 @@ pub(crate) struct Operator {
     /// Whether the zone's file, and that of the configuration, are as they should be.
     are_whole: [bool; 2],
     /// Callers of reloads and of changes of upstreams that nobody has told yet.
-    asked: Vec<(String, oneshot::Receiver<CallReply>)>,
+    asked: Vec<Asked>,
+    /// Whether a file was not as it should be since they were told last.
+    was_broken: bool,
+    /// Replies that nobody expects.
+    wrong: Vec<String>,
+    /// What callers were told of upstreams: whether each is drained.
+    drained: BTreeMap<String, bool>,
     trace: Trace,
+}
+
+/// A caller who waits.
+struct Asked {
+    /// The upstream, and whether it is to be drained; `None`: a reload was asked for.
+    drain: Option<(String, bool)>,
+    told: oneshot::Receiver<CallReply>,
 }
 
 impl Files {
@@ -117,6 +131,9 @@ impl Operator {
             versions: (1, 1),
             are_whole: [true; 2],
             asked: Vec::new(),
+            was_broken: false,
+            wrong: Vec::new(),
+            drained: BTreeMap::new(),
             trace,
         }
     }
@@ -129,6 +146,7 @@ impl Operator {
                 self.trace.note(now, format_args!("the zone's file is not there for a while"));
                 let _ = std::fs::remove_file(self.files.zone());
                 self.are_whole[0] = false;
+                self.was_broken = true;
                 if chance.below(2) > 0 {
                     self.versions.1 += 1;
                     self.reloader.note_news();
@@ -138,22 +156,23 @@ impl Operator {
                 self.trace.note(now, format_args!("the configuration is half written"));
                 write(&self.files.config(), "half of a new configurat");
                 self.are_whole[1] = false;
+                self.was_broken = true;
             }
             4 => self.mend(now),
             5 | 6 => self.change_upstreams(now, chance),
             7 | 8 => self.drain(now, chance),
             _ => {
                 self.trace.note(now, format_args!("a reload is asked for"));
-                let caller = self.caller("a reload");
+                let caller = self.caller(None);
                 self.reloader.ask_for(caller);
             }
         }
     }
 
     /// One who is told once.
-    fn caller(&mut self, what: &str) -> Caller {
+    fn caller(&mut self, drain: Option<(String, bool)>) -> Caller {
         let (caller, told) = Caller::new("operator");
-        self.asked.push((what.to_owned(), told));
+        self.asked.push(Asked { drain, told });
         caller
     }
 
@@ -170,27 +189,58 @@ impl Operator {
         }
         let (_, upstream) = others[chance.below(others.len())];
         let (address, drained) = (upstream.address.to_string(), !upstream.is_drained);
-        let what = format!("{address} is drained: {drained}");
-        self.trace.note(now, format_args!("{what}"));
+        self.trace.note(now, format_args!("{address} is drained: {drained}"));
+        let caller = self.caller(Some((address.clone(), drained)));
         let state = UpstreamState { drained: Some(drained), weight: None };
         let change = ConfigChange::Upstream(UpstreamChange::Set(address, state));
-        let caller = self.caller(&what);
         self.reloader.change(change, caller);
     }
 
-    /// Whether each who asked was told once, when nothing is under way. The upstreams are those of the file then, with the changes.
-    pub(crate) fn check_told(&mut self) -> Result<(), String> {
-        for (what, mut told) in std::mem::take(&mut self.asked) {
-            told.try_recv().map_err(|error| format!("{what}: its caller is not told: {error}"))?;
+    /// Compares what callers are told with what has come of it.
+    fn hear(&mut self) {
+        for mut one in std::mem::take(&mut self.asked) {
+            let drain = one.drain.clone();
+            match one.told.try_recv() {
+                Ok(told) if self.is_expected(drain.as_ref(), &told) => {}
+                Err(TryRecvError::Empty) => self.asked.push(one),
+                told => self.wrong.push(format!("{drain:?}: nobody expects this reply: {told:?}")),
+            }
         }
-        for change in self.reloader.overlay().changes() {
-            let What::Upstream(UpstreamOverride { address, drained, .. }) = change.what else {
-                continue;
-            };
+    }
+
+    fn is_expected(&mut self, drain: Option<&(String, bool)>, told: &CallReply) -> bool {
+        match (drain, told) {
+            (_, CallReply::Refused(Refusal::Busy, _)) => true,
+            (None, CallReply::Done(done)) => *done == self.reloader.rules(),
+            (None, CallReply::Refused(Refusal::Unable, _)) => self.was_broken,
+            (Some((address, is_drained)), CallReply::Done(done)) => {
+                self.drained.insert(address.clone(), *is_drained);
+                // Of one that is resumed nothing is left that could end.
+                let (what, lasting) = match is_drained {
+                    true => ("no new questions", lasting(false, false)),
+                    false => ("questions again", ""),
+                };
+                *done == format!("upstream {address} gets {what}{lasting}, by operator")
+            }
+            // The file has it no more.
+            (Some((address, _)), CallReply::Refused(Refusal::Unknown, why)) => {
+                why.starts_with(&format!("upstream {address} is not asked; "))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether each who asked was told once and the truth, when nothing is under way. Upstreams are as callers were told last.
+    pub(crate) fn check_told(&mut self) -> Result<(), String> {
+        let waits = self.asked.iter().map(|one| format!("{:?}: its caller is not told", one.drain));
+        let wrong = self.wrong.iter().cloned().chain(waits).next();
+        wrong.map_or(Ok(()), Err)?;
+        self.was_broken = self.are_whole != [true; 2];
+        for (address, drained) in &self.drained {
             let mut upstreams = self.reloader.config().upstreams.iter();
-            let found = upstreams.find(|one| one.address.to_string() == address.to_string());
-            if found.is_some_and(|one| one.is_drained != drained) {
-                return Err(format!("{address} is not drained, though its caller was told so"));
+            let found = upstreams.find(|one| one.address.to_string() == *address);
+            if found.is_some_and(|one| one.is_drained != *drained) {
+                return Err(format!("{address} is not drained: {drained}, as its caller was told"));
             }
         }
         Ok(())
@@ -310,6 +360,7 @@ impl Operator {
             self.runtime.askers().push(waiting);
         }
         self.runtime.turn(self.reloader.version());
+        self.hear();
         // How long the thread takes that reads files must not matter.
         while self.reloader.is_reading() {
             std::thread::yield_now();

@@ -219,7 +219,7 @@ impl World {
         let file = self.file.get_or_insert_with(|| self.read.clone()).clone();
         let is_expected = self.is_calm && self.disk.is_settled();
         let (overlay, left_out) = Overlay::of_kept(&kept, &base(&file));
-        let mut held = kept.clone();
+        let mut held = kept;
         for one in left_out {
             // Who was told that a change is kept has it, unless the file says otherwise.
             assert!(!is_expected, "seed {seed}: {}", one.why);
@@ -281,7 +281,8 @@ impl World {
                     let effect = of(self.reload.overlay(), &subject);
                     let has_room = self.is_calm || self.chance.below(16) > 0;
                     let keep = || self.disk.keep(line, (&subject, effect));
-                    self.receipt = Some(has_room.then(keep).unwrap_or(Receipt::known(false)));
+                    self.receipt =
+                        Some(has_room.then(keep).unwrap_or_else(|| Receipt::known(false)));
                     continue;
                 }
                 ReloadOutput::Changed(asker, done) => {
@@ -290,7 +291,7 @@ impl World {
                     let receipt = self.receipt.take();
                     assert_eq!(receipt.is_none(), self.passing.contains(&asker), "{done}");
                     let (caller, mut told) = Caller::new("somebody");
-                    let receipt = receipt.unwrap_or(Receipt::known(true));
+                    let receipt = receipt.unwrap_or_else(|| Receipt::known(true));
                     let reply = CallReply::Done(done.clone());
                     self.askers.push(Waiting { caller, version: 0, receipt, done: reply });
                     let poll = Box::new(move || told.try_recv().ok());
