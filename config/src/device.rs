@@ -82,7 +82,7 @@ pub(crate) fn mistaken_for(device: &str) -> Option<&'static str> {
 }
 
 /// The interface that `device` makes, if it is a TAP of DPDK.
-pub(crate) fn interface_made(device: &str) -> Option<&str> {
+pub fn interface_made(device: &str) -> Option<&str> {
     let options = device.strip_prefix("net_tap")?.split(',').skip(1);
     options.into_iter().find_map(|option| option.trim().strip_prefix("iface="))
 }

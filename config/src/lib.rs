@@ -48,7 +48,7 @@ pub use arrange::ViewsError;
 pub use changes::{FixedKeys, is_reloaded};
 pub use client_prefix::{ClientPrefix, PrefixLengths};
 pub use cookies::{CookieSecret, CookieSecrets};
-pub use device::{PciAddress, device_name, device_text};
+pub use device::{PciAddress, device_name, device_text, interface_made};
 pub use error::{ConfigError, Location, told};
 pub use files::FileError;
 pub use load::ConfigText;

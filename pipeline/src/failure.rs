@@ -81,6 +81,7 @@ impl Failure {
                 RunError::Port(_) | RunError::Tap(_) | RunError::NoPortLeft => 4,
                 RunError::Api(ApiError::Listen { .. } | ApiError::Socket(_))
                 | RunError::Socket(_)
+                | RunError::Handover(_)
                 | RunError::Metrics(MetricsError::Listen { .. })
                 | RunError::Streams(StreamsError::Listen(_))
                 | RunError::Transfer(TransferError::Listen { .. }) => 5,
@@ -92,6 +93,7 @@ impl Failure {
                 | RunError::Streams(StreamsError::System(_))
                 | RunError::Hitters(_)
                 | RunError::Signal(_)
+                | RunError::Copy(_)
                 | RunError::ThreadEnded => 1,
             },
             #[cfg(not(feature = "dpdk"))]

@@ -17,6 +17,7 @@ pub mod capture;
 pub mod clients;
 pub mod connecting;
 pub mod control;
+pub mod handover;
 pub mod health;
 pub mod hitters;
 pub mod lists;
@@ -36,5 +37,9 @@ pub mod streams;
 pub mod supervisor;
 pub mod transfer;
 pub mod zone_limits;
+
+/// This version, for other processes.
+#[cfg(feature = "dpdk")]
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 use pmdns_insight::sinks;

@@ -13,6 +13,8 @@ use std::sync::atomic::AtomicBool;
 
 #[cfg(feature = "dpdk")]
 use pmdns::control::reload::Written;
+#[cfg(feature = "dpdk")]
+use pmdns::handover;
 use pmdns::health::watch;
 use pmdns::query_log::find;
 #[cfg(feature = "dpdk")]
@@ -112,7 +114,10 @@ impl Program for Pmdns {
 fn run(config: &Path) -> Result<Report, Failure> {
     let text = ConfigText::read(config)?;
     let written = Written::of(&text);
-    check::require(&text)?;
+    // What the running process has passes from it.
+    if !handover::is_running(&text.config) {
+        check::require(&text)?;
+    }
     Ok(run::run(&text.into_config()?, written, config)?)
 }
 

@@ -21,6 +21,7 @@ use pmdns_streams::server::{ServerParts, Servers};
 use pmdns_streams::tls::{Certificate, CertificateError};
 
 use crate::connecting::may_ask;
+use crate::handover::OpenSockets;
 
 /// Clients over streams cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -55,12 +56,29 @@ pub struct StreamClients {
 }
 
 /// The sockets that clients come to, if there are any, and what encryption needs.
-pub fn bind(config: &Config) -> Result<Option<StreamEntry>, StreamsError> {
+pub fn bind(
+    config: &Config,
+    sockets: &mut OpenSockets,
+) -> Result<Option<StreamEntry>, StreamsError> {
     let settings = &config.streams;
     if !settings.are_configured() {
         return Ok(None);
     }
-    Ok(Some((Listeners::bind(settings)?, Encryption::load(settings)?)))
+    let mut inherited =
+        |transport: &str, address| sockets.take(&format!("streams.{transport}"), address);
+    Ok(Some((Listeners::bind(settings, &mut inherited)?, Encryption::load(settings)?)))
+}
+
+/// Adds copies of the sockets for connections.
+pub(crate) fn copy(
+    config: &Config,
+    (listeners, _): &StreamEntry,
+    copies: &mut OpenSockets,
+) -> io::Result<()> {
+    for (transport, address, socket) in listeners.copies(&config.streams)? {
+        copies.add(&format!("streams.{transport}"), address, socket);
+    }
+    Ok(())
 }
 
 /// The certificate that clients get, if any transport is encrypted.
@@ -106,6 +124,16 @@ impl OpenStreams {
 }
 
 impl StreamClients {
+    /// Takes in connections, or no more. Those that are there are served either way.
+    pub fn set_accepting(&self, accepts: bool) {
+        self.servers.set_accepting(accepts);
+    }
+
+    /// Connections that are there.
+    pub fn connections(&self) -> u64 {
+        self.counters.read().iter().map(|(_, of)| of.open).sum()
+    }
+
     /// Closes the connections, and returns the last counters.
     pub fn end(self) -> Vec<StreamReport> {
         drop(self.servers);

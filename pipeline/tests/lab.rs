@@ -85,6 +85,8 @@ mod encrypted;
 mod floods;
 #[path = "lab/generated_imports.rs"]
 mod generated_imports;
+#[path = "lab/handover.rs"]
+mod handover;
 #[path = "lab/hitters.rs"]
 mod hitters;
 #[path = "lab/idle.rs"]

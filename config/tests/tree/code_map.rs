@@ -10,7 +10,7 @@ const PAGE: &str = "docs/code-map.md";
 const WRITE: &str = "PMDNS_WRITE_CODE_MAP";
 
 /// The crates, in the order of their imports, and the folder of each one's modules.
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 19] = [
     "config",
     "nics/counters",
     "nics",
@@ -23,6 +23,7 @@ const CRATES: [&str; 18] = [
     "pipeline/control",
     "pipeline/engine",
     "pipeline/changes",
+    "pipeline/handover",
     "pipeline/import",
     "pipeline/cli",
     "pipeline/encrypted",

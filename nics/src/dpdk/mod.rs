@@ -73,6 +73,7 @@ mod ring;
 mod rss;
 mod start;
 mod started;
+mod tap_steering;
 mod thread;
 mod trial;
 mod vhost;
@@ -93,6 +94,7 @@ pub use port::{ClosedPort, PortError};
 #[cfg(feature = "rte-ring")]
 pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};
 pub use start::DpdkNic;
+pub use tap_steering::TapSteering;
 pub use thread::{DataThread, ThreadError, adopt_thread};
 pub use trial::refusal;
 pub use vhost::{VHOST_NET, VhostError, VhostTap};

@@ -15,20 +15,20 @@ const ATTRIBUTES: usize = 128;
 const NAME: std::ops::Range<usize> = 64..80;
 
 /// The argument of a command: fields at their offsets in `union bpf_attr`, zero between them.
-pub(super) struct Attributes([u8; ATTRIBUTES]);
+pub(crate) struct Attributes([u8; ATTRIBUTES]);
 
 impl Attributes {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self([0; ATTRIBUTES])
     }
 
-    pub(super) fn with(mut self, offset: usize, value: &[u8]) -> Self {
+    pub(crate) fn with(mut self, offset: usize, value: &[u8]) -> Self {
         self.0[offset..offset + value.len()].copy_from_slice(value);
         self
     }
 
     /// With the address of `memory`, which must outlive the call.
-    pub(super) fn with_address_of(self, offset: usize, memory: *const u8) -> Self {
+    pub(crate) fn with_address_of(self, offset: usize, memory: *const u8) -> Self {
         self.with(offset, &(memory as u64).to_ne_bytes())
     }
 
@@ -42,7 +42,7 @@ impl Attributes {
 ///
 /// # Safety
 /// Memory that `attributes` name must be valid for what the command does with it, as long as the call lasts.
-pub(super) unsafe fn bpf(
+pub(crate) unsafe fn bpf(
     command: libc::c_int,
     attributes: &mut Attributes,
 ) -> io::Result<libc::c_int> {
@@ -56,7 +56,7 @@ pub(super) unsafe fn bpf(
 ///
 /// # Safety
 /// `number` must be a new descriptor that nobody else has.
-pub(super) unsafe fn descriptor(number: libc::c_int) -> OwnedFd {
+pub(crate) unsafe fn descriptor(number: libc::c_int) -> OwnedFd {
     // SAFETY: promised by the caller.
     unsafe { OwnedFd::from_raw_fd(number) }
 }

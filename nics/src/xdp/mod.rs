@@ -14,7 +14,7 @@
 //!
 //! Frames of other VLANs are the kernel's, and so are unreadable ones.
 
-mod bpf;
+pub(crate) mod bpf;
 mod leftover;
 #[cfg(test)]
 mod run;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use hyper::Method;
 use pmdns_control::answers::{
     BlockLists, ConfigDifference, Configuration, InstanceState, MAX_CHANGES_SHOWN, UpstreamTable,
 };
@@ -20,6 +21,10 @@ use pmdns_changes::{OperatorChange, Waiting};
 impl Services<'_> {
     /// Answers a call, or has it answered.
     pub(super) fn answer(&mut self, call: Call, caller: Caller) {
+        if self.passing.is_under_way && call.route().method != Method::GET {
+            let why = "another process takes over; try again in a moment";
+            return caller.refuse(Refusal::Busy, why);
+        }
         match call {
             Call::State => caller.reply(CallReply::of(&self.state())),
             Call::Stats => caller.reply(CallReply::of(&self.report())),

@@ -14,12 +14,16 @@ use crate::clients::ClientsError;
 use crate::control::api::ApiError;
 use crate::control::metrics::server::MetricsError;
 use crate::control::socket::SocketError;
+use crate::handover::HandoverError;
 use crate::streams::StreamsError;
 use crate::transfer::TransferError;
 
 /// Why serving could not start or did not end well.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// Another process, which is to be taken over from.
+    #[error(transparent)]
+    Handover(#[from] HandoverError),
     /// The control socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -68,6 +72,9 @@ pub enum RunError {
     /// Heavy hitters.
     #[error(transparent)]
     Hitters(#[from] HittersError),
+    /// A socket cannot be copied for the next process.
+    #[error("cannot copy a socket: {0}; raise the limit of open files (ulimit -n)")]
+    Copy(io::Error),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signal(io::Error),

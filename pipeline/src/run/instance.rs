@@ -10,13 +10,13 @@ use pmdns_engine::threads::nap;
 
 use super::announce::announce;
 use super::error::RunError;
-use super::opened::Opened;
+use super::opened::{Opened, OperatorSockets};
 use super::ports::StartedPorts;
 use super::services::Services;
-use crate::control::api::{ApiListener, ApiServer};
-use crate::control::metrics::server::{MetricsListener, MetricsServer};
+use crate::control::api::ApiServer;
+use crate::control::metrics::server::MetricsServer;
 use crate::control::reload::{Reloader, Written};
-use crate::control::socket::ControlSocket;
+use crate::handover::{HandOver, Step, TakeOver};
 use crate::log;
 use crate::snapshot::Keeper;
 use crate::streams::OpenStreams;
@@ -31,24 +31,31 @@ const SHORT_LOOK: Duration = Duration::from_millis(1);
 /// Everything that runs.
 pub(super) struct Instance<'c> {
     services: Services<'c>,
-    servers: Servers,
+    /// `None`: another process has the sockets of operators.
+    servers: Option<Servers>,
     running: Running,
+    hand_over: HandOver,
+    /// As long as the process before is there.
+    take_over: Option<TakeOver>,
+    has_handed_over: bool,
     /// Writes snapshots of the cache.
     keeper: Option<Keeper>,
     supervisor: Supervisor,
 }
 
 impl<'c> Instance<'c> {
-    /// Starts every thread on `cores`, and says to the supervisor that it is ready.
+    /// Starts every thread on `cores`, and says to the supervisor that it is ready. `hand_over` and `take_over`: the processes
+    /// after and before this one.
     pub(super) fn start(
         config: &'c Config,
         written: (Written, &Path),
         opened: Opened,
         mut ports: StartedPorts,
+        (hand_over, mut take_over): (HandOver, Option<TakeOver>),
         cores: &[usize],
     ) -> Result<Self, RunError> {
         let certificates = (opened.certificate(), opened.certificates());
-        let Opened { control, metrics, api, runtime, clients, streams, kept } = opened;
+        let Opened { operators, runtime, clients, streams, kept } = opened;
         let streams = streams.map(|entry| ports.add_streams(config, entry)).transpose()?;
         let (engine, ports) = ports.build(config)?;
         announce(config, &ports.topology, &engine, &ports.nics);
@@ -64,20 +71,40 @@ impl<'c> Instance<'c> {
             core,
         )?;
         services.reloader.set_access(streams.as_ref().map(OpenStreams::access));
+        if let Some(take_over) = &mut take_over {
+            take_over.prepared()?;
+        }
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
         let keeper = keeper(config, &services.cache_jobs, core)?;
         services.snapshot = keeper.as_ref().map(Keeper::counters);
-        let servers = Servers::start(control, metrics, api, core)?;
+        let servers = Some(Servers::start(operators, core)?);
         let supervisor = Supervisor::from_environment();
         tracing::info!("ready");
         supervisor.ready();
-        Ok(Self { services, servers, running, keeper, supervisor })
+        match &mut take_over {
+            Some(take_over) => {
+                hand_over.take_ports();
+                take_over.taken();
+            }
+            None => hand_over.own(),
+        }
+        let has_handed_over = false;
+        Ok(Self {
+            services,
+            servers,
+            running,
+            hand_over,
+            take_over,
+            has_handed_over,
+            keeper,
+            supervisor,
+        })
     }
 
     /// Whether there is nothing left that serves.
     pub(super) fn has_ended(&self) -> bool {
-        self.running.has_failed() || self.services.watch.all_are_gone()
+        self.running.has_failed() || self.services.watch.all_are_gone() || self.has_handed_over
     }
 
     /// Does what has come up since the last turn. The rules are read anew if `reload` says so.
@@ -87,25 +114,63 @@ impl<'c> Instance<'c> {
         let gauges = &services.gauges;
         let is_well = || stuck_worker(gauges.published(), &gauges.clock).is_none();
         self.supervisor.watch(Instant::now(), is_well);
-        self.servers.answer(services);
+        if let Some(servers) = &mut self.servers {
+            servers.answer(services);
+        }
         if reload {
             services.reloader.ask();
         }
-        if services.follow() {
-            self.servers.follow(&mut services.reloader);
+        if services.follow()
+            && let Some(servers) = &mut self.servers
+        {
+            servers.follow(&mut services.reloader);
         }
         services.limit_floods(Instant::now());
         log::tell_of_losses();
+        self.pass_on(Instant::now());
+    }
+
+    /// Takes over from the process before, and hands over to the next one.
+    fn pass_on(&mut self, now: Instant) {
+        if let Some(take_over) = &mut self.take_over {
+            match take_over.turn(now) {
+                Ok(false) => return,
+                Ok(true) => {}
+                Err(error) => tracing::error!("{error}"),
+            }
+            self.take_over = None;
+            self.hand_over.own();
+        }
+        let services = &mut self.services;
+        match self.hand_over.turn(now, || services.is_idle()) {
+            None => {}
+            Some(Step::Drain) => {
+                tracing::info!("the next process serves; this one answers who still waits");
+                self.servers = None;
+                services.set_accepting(false);
+            }
+            Some(Step::Resume) => {
+                services.set_accepting(true);
+                self.servers = serve_again(services.config, &self.hand_over);
+            }
+            Some(Step::End) => self.has_handed_over = true,
+        }
+        services.passing.is_under_way = self.hand_over.is_under_way();
     }
 
     /// Waits for what comes up.
     pub(super) fn nap(&self) {
-        nap(if self.services.is_busy() { SHORT_LOOK } else { LOOK });
+        let is_busy = self.services.is_busy() || self.services.passing.is_under_way;
+        nap(if is_busy || self.take_over.is_some() { SHORT_LOOK } else { LOOK });
     }
 
     /// Ends every thread. Returns the final counters.
     pub(super) fn stop(self) -> Result<Report, RunError> {
-        let Self { mut services, servers, running, keeper, supervisor } = self;
+        let Self { mut services, servers, running, hand_over, has_handed_over, .. } = self;
+        let (keeper, supervisor) = (self.keeper, self.supervisor);
+        if !has_handed_over {
+            hand_over.remove_file();
+        }
         let failed = running.has_failed();
         tracing::info!("stopping");
         supervisor.stopping();
@@ -117,6 +182,11 @@ impl<'c> Instance<'c> {
         let report = services.end();
         if !report.totals.balance() || report.totals.held > 0 {
             tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
+        }
+        if has_handed_over {
+            // The drivers would take down interfaces that the next process uses. The kernel closes what this one had.
+            std::mem::forget(services);
+            return Ok(report);
         }
         let all_are_gone = services.watch.all_are_gone();
         services.into_ports().close()?;
@@ -138,6 +208,14 @@ fn keeper(
     config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)
 }
 
+/// The sockets of operators are served again, by this process.
+fn serve_again(config: &Config, hand_over: &HandOver) -> Option<Servers> {
+    let sockets = hand_over.sockets().map_err(RunError::Copy);
+    let opened = sockets.and_then(|mut sockets| OperatorSockets::open(config, &mut sockets));
+    let served = opened.and_then(|operators| Servers::start(operators, None));
+    served.map_err(|error| tracing::error!("operators are not served any more: {error}")).ok()
+}
+
 /// The servers of operators. Their threads take requests, the main thread answers them.
 struct Servers {
     control: ApiServer,
@@ -148,12 +226,8 @@ struct Servers {
 }
 
 impl Servers {
-    fn start(
-        control: ControlSocket,
-        metrics: Option<MetricsListener>,
-        api: Option<ApiListener>,
-        core: Option<usize>,
-    ) -> Result<Self, RunError> {
+    fn start(sockets: OperatorSockets, core: Option<usize>) -> Result<Self, RunError> {
+        let OperatorSockets { control, metrics, api } = sockets;
         let metrics = metrics.map(|listener| listener.serve(core)).transpose()?;
         let api = api.map(|listener| listener.serve(core)).transpose()?;
         Ok(Self { control: control.serve(core)?, metrics, api, core })

@@ -23,6 +23,7 @@ use self::instance::Instance;
 use self::opened::Opened;
 use self::ports::StartedPorts;
 use crate::control::reload::Written;
+use crate::handover::{HandOver, TakeOver, TapsBefore};
 use crate::runtime::{OpenChanges, unix_time};
 use pmdns_control::report::Report;
 use pmdns_nics::machine::Machine;
@@ -37,9 +38,15 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
     let changes = OpenChanges::read(config, unix_time())?;
     let (base, config) = (config, &changes.config.clone());
-    let opened = Opened::open((base, config), changes)?;
+    let (take_over, mut sockets) = TakeOver::begin(config)?.unzip();
+    let mut sockets = sockets.take().unwrap_or_default();
+    let opened = Opened::open((base, config), changes, &mut sockets)?;
+    let copies = opened.copies(config).map_err(RunError::Copy)?;
+    let taps = TapsBefore::of(config);
     let ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
-    let mut instance = Instance::start(config, (written, path), opened, ports, &cores)?;
+    let hand_over = HandOver::open(config, &mut sockets, copies, taps)?;
+    let passing = (hand_over, take_over);
+    let mut instance = Instance::start(config, (written, path), opened, ports, passing, &cores)?;
     while !stop.load(Ordering::Relaxed) && !instance.has_ended() {
         instance.turn(hangup.swap(false, Ordering::Relaxed));
         instance.nap();

@@ -1,17 +1,24 @@
 //! What is bound and read before DPDK starts, while the process still has all of its rights.
 
+use std::io;
+use std::sync::Arc;
+
 use pmdns_changes::OperatorChange;
 use pmdns_changes::overlay::Overlay;
-use pmdns_config::Config;
+use pmdns_config::{Config, Control};
 use pmdns_streams::tls::Certificate;
 
 use super::error::RunError;
 use crate::clients::OpenClients;
 use crate::control::api::ApiListener;
 use crate::control::metrics::server::MetricsListener;
-use crate::control::socket::ControlSocket;
+use crate::control::socket::{ControlSocket, SocketFile};
+use crate::handover::OpenSockets;
 use crate::runtime::{OpenChanges, Runtime};
 use crate::streams::{self, StreamEntry};
+
+/// The key of the socket of operators.
+const CONTROL: &str = "control.socket";
 
 /// The configuration of the file, and the changes that an earlier process has kept.
 pub(super) struct KeptOver {
@@ -20,11 +27,16 @@ pub(super) struct KeptOver {
     pub(super) limits: Vec<OperatorChange>,
 }
 
-/// The sockets and files of the configuration.
-pub(super) struct Opened {
+/// The sockets of operators.
+pub(super) struct OperatorSockets {
     pub(super) control: ControlSocket,
     pub(super) metrics: Option<MetricsListener>,
     pub(super) api: Option<ApiListener>,
+}
+
+/// The sockets and files of the configuration.
+pub(super) struct Opened {
+    pub(super) operators: OperatorSockets,
     pub(super) runtime: Runtime,
     pub(super) clients: Option<OpenClients>,
     pub(super) kept: KeptOver,
@@ -32,11 +44,26 @@ pub(super) struct Opened {
     pub(super) streams: Option<StreamEntry>,
 }
 
+impl OperatorSockets {
+    /// Opens those that are not open already.
+    pub(super) fn open(config: &Config, sockets: &mut OpenSockets) -> Result<Self, RunError> {
+        let Control { socket, group, .. } = &config.control;
+        let inherited = sockets.take_local(CONTROL);
+        let open = |address| MetricsListener::open(address, sockets);
+        Ok(Self {
+            control: ControlSocket::open_at(CONTROL, socket, group.as_deref(), inherited)?,
+            metrics: config.metrics.listen.map(open).transpose()?,
+            api: ApiListener::open(config, sockets)?,
+        })
+    }
+}
+
 impl Opened {
     /// `config` is `base` with the changes of upstreams and lists.
     pub(super) fn open(
         (base, config): (&Config, &Config),
         changes: OpenChanges,
+        sockets: &mut OpenSockets,
     ) -> Result<Self, RunError> {
         let clients = OpenClients::read_with(config, &changes.clients)?;
         // The service manager names the folder of our state.
@@ -44,14 +71,34 @@ impl Opened {
         OpenClients::warn_of_left_journal(config, std::env::split_paths(&state_folders));
         let (overlay, limits) = (changes.overlay.clone(), changes.limits.clone());
         Ok(Self {
-            control: ControlSocket::open(&config.control)?,
-            metrics: config.metrics.listen.map(MetricsListener::bind).transpose()?,
-            api: ApiListener::open(config)?,
+            operators: OperatorSockets::open(config, sockets)?,
             runtime: Runtime::start(changes)?,
             clients,
             kept: KeptOver { base: base.clone(), overlay, limits },
-            streams: streams::bind(config)?,
+            streams: streams::bind(config, sockets)?,
         })
+    }
+
+    /// Copies of all sockets that can pass to another process, and the files of local ones.
+    pub(super) fn copies(
+        &self,
+        config: &Config,
+    ) -> io::Result<(OpenSockets, Vec<Arc<SocketFile>>)> {
+        let (mut copies, mut files) = (OpenSockets::default(), Vec::new());
+        let OperatorSockets { control, metrics, api } = &self.operators;
+        let (socket, file) = control.copy()?;
+        copies.add_local(CONTROL, socket);
+        files.push(file);
+        if let (Some(address), Some(listener)) = (config.metrics.listen, metrics) {
+            listener.copy(address, &mut copies)?;
+        }
+        if let Some(listener) = api {
+            files.extend(listener.copy(config, &mut copies)?);
+        }
+        if let Some(entry) = &self.streams {
+            streams::copy(config, entry, &mut copies)?;
+        }
+        Ok((copies, files))
     }
 
     pub(super) fn has_streams(&self) -> bool {
@@ -65,7 +112,7 @@ impl Opened {
 
     /// All certificates, which expire.
     pub(super) fn certificates(&self) -> Vec<Certificate> {
-        let of_api = self.api.as_ref().and_then(ApiListener::certificate);
+        let of_api = self.operators.api.as_ref().and_then(ApiListener::certificate);
         self.certificate().iter().chain(of_api).cloned().collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmdns_changes::overlay::Overlay;
 use pmdns_changes::{FollowConfig, OperatorChange};
@@ -13,11 +13,14 @@ use pmdns_control::report::{
 };
 use pmdns_counters::by_name;
 use pmdns_engine::engine::{Engine, EngineError, Gauges};
+use pmdns_engine::observe::ObserverLender;
 use pmdns_engine::ports::{AllPortNews, PortWatch};
 use pmdns_engine::snapshot::CacheJobs;
+use pmdns_engine::topology::Topology;
 use pmdns_insight::capture::PacketWatch;
 use pmdns_insight::hitters::HeavyHitters;
 use pmdns_insight::query_log::{OpenLog, QueryLogger};
+use pmdns_stages::Tick;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::Certificate;
@@ -43,6 +46,19 @@ use crate::sinks::SinkCounters;
 use crate::streams::StreamClients;
 use crate::transfer::{TransferLimits, Transfers};
 use crate::zone_limits::ZoneLimiter;
+
+/// The state of a hand-over to another process.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    /// Another process takes over, which has read changes of operators already.
+    pub(super) is_under_way: bool,
+    /// The frames that have come, and the time since when there are no more, as of the last question.
+    received: u64,
+    since: Tick,
+}
+
+/// A core that has published after so long has polled all of its queues. It does so every 10 ms.
+const QUIET: Duration = Duration::from_millis(20);
 
 /// The parts of an instance that requests and reloads concern.
 pub(super) struct Services<'c> {
@@ -72,6 +88,8 @@ pub(super) struct Services<'c> {
     pub(super) certificates: Vec<Certificate>,
     /// The counters of snapshots, if they are written.
     pub(super) snapshot: Option<Arc<SinkCounters>>,
+    /// What a hand-over to another process needs to know.
+    pub(super) passing: Passing,
     /// Clients over streams, once they are served.
     pub(super) streams: Option<StreamClients>,
     /// The counters of connections, by server; `None`: it is not there.
@@ -111,10 +129,8 @@ impl<'c> Services<'c> {
         let start = |log: OpenLog| log.start(config, &observers, gauges.clock, core);
         let query_log = query_log.map(start).transpose()?;
         let hitters = HeavyHitters::start(config, &observers, rule_names, gauges.clock, core)?;
-        let (lender, clock, wires) = (observers, gauges.clock, config.ports.len());
-        let ports_named = ports.topology.port_names.as_slice().into();
-        let (jobs, said) = (cache_jobs.clone(), runtime.in_use());
-        let watch = PacketWatch { lender, clock, cache_jobs: jobs, ports: ports_named, wires };
+        let watch = packet_watch(config, observers, &gauges, &cache_jobs, &ports.topology);
+        let said = runtime.in_use();
         let services = Self {
             config,
             watch: PortWatch::new(&ports.nics, &news, Instant::now()),
@@ -140,6 +156,7 @@ impl<'c> Services<'c> {
             captures: Captures::new(watch, gauges.names.clone(), said),
             privileges,
             certificates,
+            passing: Passing::default(),
             streams: None,
             snapshot: None,
             connections: [("control", None), ("metrics", None), ("api", None)],
@@ -250,6 +267,26 @@ impl<'c> Services<'c> {
         self.runtime.turn(self.reloader.version());
     }
 
+    /// Takes in connections of clients, or no more.
+    pub(super) fn set_accepting(&self, accepts: bool) {
+        if let Some(streams) = &self.streams {
+            streams.set_accepting(accepts);
+        }
+    }
+
+    /// Whether no connection of a client is open, nobody waits for an answer, and each core has found its queues empty since the
+    /// last frame.
+    pub(super) fn is_idle(&mut self) -> bool {
+        let (totals, now) = (self.counters().totals, self.gauges.clock.now());
+        let Passing { received, since, .. } = &mut self.passing;
+        if *received != totals.received {
+            (*received, *since) = (totals.received, now);
+        }
+        let quiet = *since + self.gauges.clock.ticks_of(QUIET);
+        let connections = self.streams.as_ref().map_or(0, StreamClients::connections);
+        connections == 0 && totals.held == 0 && self.gauges.published().all(|tick| tick > quiet)
+    }
+
     /// Whether a caller waits for a change.
     pub(super) fn is_busy(&self) -> bool {
         self.runtime.is_busy() || self.additions.is_busy()
@@ -292,6 +329,19 @@ fn zone_limiter(
     let mut limiter = ZoneLimiter::new(lender, answer, prefixes, ticks_per_second);
     limiter.take_kept(kept, (Instant::now(), unix_time()));
     limiter
+}
+
+/// What watches packets for captures.
+fn packet_watch(
+    config: &Config,
+    lender: ObserverLender,
+    gauges: &Gauges,
+    cache_jobs: &CacheJobs,
+    topology: &Topology,
+) -> PacketWatch {
+    let ports = topology.port_names.as_slice().into();
+    let (clock, cache_jobs) = (gauges.clock, cache_jobs.clone());
+    PacketWatch { lender, clock, cache_jobs, ports, wires: config.ports.len() }
 }
 
 /// When each certificate expires, by the table that names it.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use pmdns_config::Streams;
 use socket2::{Domain, Socket, Type};
@@ -34,10 +35,16 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Binds every address of the settings.
-    pub fn bind(settings: &Streams) -> Result<Self, ListenError> {
-        let tcp = |transport, addresses: &[SocketAddr]| {
-            bind_all(transport, addresses, |address| Ok(open(address, Type::STREAM)?.into()))
+    /// Binds every address of the settings, unless `inherited` has its socket from another process: by its key and address.
+    pub fn bind(
+        settings: &Streams,
+        inherited: &mut dyn FnMut(&str, SocketAddr) -> Option<OwnedFd>,
+    ) -> Result<Self, ListenError> {
+        let mut tcp = |transport, addresses: &[SocketAddr]| {
+            bind_all(transport, addresses, |address| match inherited(transport, address) {
+                Some(socket) => Ok(socket.into()),
+                None => Ok(open(address, Type::STREAM)?.into()),
+            })
         };
         Ok(Self {
             tcp: tcp("tcp", &settings.tcp)?,
@@ -73,6 +80,23 @@ impl Listeners {
         refused
     }
 
+    /// Copies of the sockets for connections, with the address that the settings have for each.
+    pub fn copies(
+        &self,
+        settings: &Streams,
+    ) -> io::Result<Vec<(&'static str, SocketAddr, OwnedFd)>> {
+        let of = |transport, addresses: &[SocketAddr], sockets: &[TcpListener]| {
+            let copy = |(address, socket): (&SocketAddr, &TcpListener)| {
+                Ok((transport, *address, socket.as_fd().try_clone_to_owned()?))
+            };
+            addresses.iter().zip(sockets).map(copy).collect::<io::Result<Vec<_>>>()
+        };
+        let mut copies = of("tcp", &settings.tcp, &self.tcp)?;
+        copies.extend(of("tls", &settings.tls, &self.tls)?);
+        copies.extend(of("https", &settings.https, &self.https)?);
+        Ok(copies)
+    }
+
     /// The sockets of one of the threads. All threads accept connections of each address, and one has the packets of QUIC.
     pub(crate) fn of_thread(&self, number: usize) -> io::Result<Self> {
         let share = |all: &[TcpListener]| -> io::Result<Vec<_>> {
@@ -91,7 +115,7 @@ impl Listeners {
 fn bind_all<T>(
     transport: &'static str,
     addresses: &[SocketAddr],
-    bind: impl Fn(SocketAddr) -> io::Result<T>,
+    mut bind: impl FnMut(SocketAddr) -> io::Result<T>,
 ) -> Result<Vec<T>, ListenError> {
     let bind = |address: &SocketAddr| {
         bind(*address).map_err(|source| ListenError { transport, address: *address, source })
@@ -131,7 +155,7 @@ mod tests {
         let first = open("127.0.0.1:0".parse().unwrap(), Type::STREAM).unwrap();
         let address = first.local_addr().unwrap().as_socket().unwrap();
         let settings = Streams { tls: vec![address], ..Streams::default() };
-        let error = Listeners::bind(&settings).unwrap_err().to_string();
+        let error = Listeners::bind(&settings, &mut |_, _| None).unwrap_err().to_string();
         let expected = format!("cannot listen at `streams.tls` {address}: ");
         assert!(error.starts_with(&expected), "{error}");
         let refused = Listeners::refused(&settings);
@@ -158,7 +182,11 @@ mod tests {
             let refused = Listeners::refused(&settings);
             let found: Vec<_> = refused.iter().map(|(key, ..)| &**key).collect();
             assert_eq!(found, keys);
-            assert_eq!(Listeners::bind(&settings).is_err(), !keys.is_empty(), "as at a start");
+            assert_eq!(
+                Listeners::bind(&settings, &mut |_, _| None).is_err(),
+                !keys.is_empty(),
+                "as at a start"
+            );
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The threads that serve clients.
 
 use std::io;
+use std::net::TcpListener;
 use std::thread::JoinHandle;
 
 use pmdns_config::{Config, Streams};
 use pmdns_nics::stream::IdleTime;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::access::AccessList;
 use crate::counters::AllCounters;
@@ -20,6 +22,8 @@ use crate::tcp;
 #[derive(Debug)]
 pub struct Servers {
     stop: watch::Sender<()>,
+    /// Whether connections are taken in.
+    accepts: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -48,7 +52,11 @@ impl Servers {
     ) -> io::Result<Self> {
         let ServerParts { listeners, ends, counters, idle_time, encryption, access } = parts;
         let places = ConnectionPlaces::new(config, counters.clone(), idle_time);
-        let mut servers = Self { stop: watch::Sender::new(()), threads: Vec::new() };
+        let mut servers = Self {
+            stop: watch::Sender::new(()),
+            accepts: watch::Sender::new(true),
+            threads: Vec::new(),
+        };
         for (number, ThreadEnds { door, collector }) in ends.into_iter().enumerate() {
             let (places, counters) = (places.clone(), counters.clone());
             let proxies = config.streams.proxy_protocol.clone().into();
@@ -58,7 +66,7 @@ impl Servers {
             let listeners = listeners.of_thread(number)?;
             let encryption = encryption.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let mut stop = servers.stop.subscribe();
+            let (mut stop, accepts) = (servers.stop.subscribe(), servers.accepts.subscribe());
             let begin = begin.clone();
             let body = move || {
                 begin(number);
@@ -66,11 +74,11 @@ impl Servers {
                     if let Some(encryption) = encryption.clone().filter(|_| number == 0) {
                         tokio::spawn(encryption.keep_fresh());
                     }
-                    serve(listeners, encryption, &service);
                     tokio::select! {
                         ended = collector.run() => if let Err(error) = ended {
                             tracing::error!("clients over streams get no answers: {error}");
                         },
+                        () = serve(&listeners, encryption, &service, accepts) => {}
                         _ = stop.changed() => {}
                     }
                 });
@@ -79,6 +87,11 @@ impl Servers {
             servers.threads.push(std::thread::Builder::new().name(name).spawn(body)?);
         }
         Ok(servers)
+    }
+
+    /// Takes in connections from now on, or no more. Those that are there are served either way.
+    pub fn set_accepting(&self, accepts: bool) {
+        let _ = self.accepts.send(accepts);
     }
 
     /// The CPUs for the threads: those the settings name, else the `spare` ones.
@@ -90,20 +103,49 @@ impl Servers {
     }
 }
 
-/// Serves the clients of all transports, on the runtime that this is called in.
-fn serve(listeners: Listeners, encryption: Option<Encryption>, service: &Service) {
-    for listener in listeners.tcp {
-        tokio::spawn(tcp::serve(listener, service.clone()));
+/// Serves the clients of all transports for ever, on the runtime that this is called in. Connections have tasks of their own.
+async fn serve(
+    listeners: &Listeners,
+    encryption: Option<Encryption>,
+    service: &Service,
+    mut accepts: watch::Receiver<bool>,
+) {
+    let mut accepting = JoinSet::new();
+    loop {
+        // Between a connection's accept and its task nothing waits, so none is lost by the abort.
+        match *accepts.borrow_and_update() {
+            true => accept(listeners, encryption.as_ref(), service, &mut accepting),
+            false => accepting.abort_all(),
+        }
+        if accepts.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Begins to accept connections of all transports.
+fn accept(
+    listeners: &Listeners,
+    encryption: Option<&Encryption>,
+    service: &Service,
+    accepting: &mut JoinSet<()>,
+) {
+    let copy = |socket: &TcpListener| {
+        let failed = |error| tracing::error!("a socket of streams cannot be served: {error}");
+        socket.try_clone().map_err(failed).ok()
+    };
+    for listener in listeners.tcp.iter().filter_map(copy) {
+        accepting.spawn(tcp::serve(listener, service.clone()));
     }
     let Some(encryption) = encryption else { return };
-    for listener in listeners.tls {
-        tokio::spawn(encryption.clone().serve_tls(listener, service.clone()));
+    for listener in listeners.tls.iter().filter_map(copy) {
+        accepting.spawn(encryption.clone().serve_tls(listener, service.clone()));
     }
-    for listener in listeners.https {
-        tokio::spawn(encryption.clone().serve_https(listener, service.clone()));
+    for listener in listeners.https.iter().filter_map(copy) {
+        accepting.spawn(encryption.clone().serve_https(listener, service.clone()));
     }
-    for socket in listeners.quic {
-        tokio::spawn(encryption.clone().serve_quic(socket, service.clone()));
+    for socket in listeners.quic.iter().filter_map(|socket| socket.try_clone().ok()) {
+        accepting.spawn(encryption.clone().serve_quic(socket, service.clone()));
     }
 }
 

@@ -78,7 +78,7 @@ impl Rig {
             driver::open(&config, &plan, 0, [7; 16]).expect("the port can be opened");
         let tcp = vec!["127.0.0.1:0".parse().expect("an address")];
         let settings = Streams { tcp, ..config.streams.clone() };
-        let listeners = Listeners::bind(&settings).expect("a free port");
+        let listeners = Listeners::bind(&settings, &mut |_, _| None).expect("a free port");
         let tcp = listeners.tcp[0].local_addr().expect("it is bound");
         let (idle_time, encryption) = (IdleTime::default(), None);
         let parts = ServerParts {

@@ -79,11 +79,28 @@ impl Pmdns {
 
     /// Starts `pmdns run` and does not wait.
     fn launch(config: &str) -> Self {
+        Self::launch_as("pmdns", config)
+    }
+
+    /// The same, with another name for its log.
+    pub(crate) fn launch_as(name: &str, config: &str) -> Self {
         let file = config_file(config);
         let mut command = Command::new(BINARY);
         command.args(["run", "--json", "-c"]).arg(file);
-        let (process, output) = Process::start_with_output("pmdns", &mut command);
+        let (process, output) = Process::start_with_output(name, &mut command);
         Self { process, output }
+    }
+
+    /// Starts another one with this config, which takes over from this one, and waits until this one has ended. Returns the other
+    /// one.
+    pub(crate) fn hand_over(mut self, name: &str, config: &str) -> Self {
+        let mut next = Self::launch_as(name, config);
+        next.process.wait_for("the process before has ended");
+        let status = self.process.wait();
+        assert_eq!(status.code(), Some(0), "pmdns ended with {status}\n{}", self.process.log());
+        let stats = Stats::parse(&fs::read_to_string(&self.output).unwrap());
+        stats.assert_balanced();
+        next
     }
 
     /// Sends it a signal.

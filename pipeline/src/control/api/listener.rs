@@ -1,5 +1,7 @@
 //! Where the API is asked: opened before privileges are dropped, served after.
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,9 +15,13 @@ use rustls::server::danger::ClientCertVerifier;
 
 use super::{ApiError, ApiServer, BOUNDS, TERMS};
 use crate::control::http::Listening;
-use crate::control::socket::ControlSocket;
+use crate::control::socket::{ControlSocket, SocketFile};
+use crate::handover::OpenSockets;
 use crate::service::listen;
 
+/// The keys of its sockets.
+const LISTEN: &str = "api.listen";
+const SOCKET: &str = "api.socket";
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 128;
 /// Connections over TLS speak this, and no other protocol.
@@ -48,22 +54,40 @@ impl ApiListener {
     /// # Errors
     ///
     /// Something cannot be opened or read.
-    pub fn open(config: &Config) -> Result<Option<Self>, ApiError> {
+    pub fn open(config: &Config, sockets: &mut OpenSockets) -> Result<Option<Self>, ApiError> {
         let api = &config.api;
         if !api.is_configured() {
             return Ok(None);
         }
         let tokens = super::load(&config.tokens)?;
-        let tcp = api.listen.map(|address| {
-            listen(address, BACKLOG).map_err(|source| ApiError::Listen { address, source })
+        let tcp = api.listen.map(|address| match sockets.take(LISTEN, address) {
+            Some(socket) => Ok(socket.into()),
+            None => listen(address, BACKLOG).map_err(|source| ApiError::Listen { address, source }),
         });
         let unix = api.socket.as_deref().map(|path| {
-            ControlSocket::open_at("api.socket", path, config.control.group.as_deref())
+            let group = config.control.group.as_deref();
+            ControlSocket::open_at(SOCKET, path, group, sockets.take_local(SOCKET))
         });
         let listening =
             Listening { tcp: tcp.transpose()?, unix: unix.transpose()?, tls: tls(api)? };
         let guard = Guard::new(api.hosts.clone(), tokens, Rate(api.requests_per_second));
         Ok(Some(Self { listening, guard, has_console: api.console }))
+    }
+
+    /// Adds copies of its sockets. Returns what decides about the file of the local one.
+    pub(crate) fn copy(
+        &self,
+        config: &Config,
+        copies: &mut OpenSockets,
+    ) -> io::Result<Option<Arc<SocketFile>>> {
+        let Listening { tcp, unix, .. } = &self.listening;
+        if let (Some(address), Some(listener)) = (config.api.listen, tcp) {
+            copies.add(LISTEN, address, listener.as_fd().try_clone_to_owned()?);
+        }
+        let Some(unix) = unix else { return Ok(None) };
+        let (socket, file) = unix.copy()?;
+        copies.add_local(SOCKET, socket);
+        Ok(Some(file))
     }
 
     /// The certificate that clients get, if it serves over TLS.

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +21,15 @@ use super::plain::wants_openmetrics;
 use super::{encode, plain};
 use crate::admission::{Bounds, ConnectionSnapshot};
 use crate::control::http::{Listening, Respond, Terms, serve};
+use crate::handover::OpenSockets;
 use crate::health::NodeVerdict;
 use crate::service::{Service, listen};
 use pmdns_control::report::Report;
 
 /// Connections at a time, in all and of one address.
 const BOUNDS: Bounds = Bounds { places: 64, per_peer: 16, grace: Duration::from_secs(1) };
+/// The key of its address.
+const KEY: &str = "metrics.listen";
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 1024;
 /// Requests that wait for the main thread, which takes them all at once.
@@ -82,6 +86,20 @@ impl MetricsListener {
         let listener =
             listen(address, BACKLOG).map_err(|source| MetricsError::Listen { address, source })?;
         Ok(Self { listener })
+    }
+
+    /// The same, unless its socket is open already.
+    pub fn open(address: SocketAddr, sockets: &mut OpenSockets) -> Result<Self, MetricsError> {
+        match sockets.take(KEY, address) {
+            Some(socket) => Ok(Self { listener: socket.into() }),
+            None => Self::bind(address),
+        }
+    }
+
+    /// Adds a copy of its socket.
+    pub(crate) fn copy(&self, address: SocketAddr, copies: &mut OpenSockets) -> io::Result<()> {
+        copies.add(KEY, address, self.listener.as_fd().try_clone_to_owned()?);
+        Ok(())
     }
 
     /// The address that is listened at.

@@ -2,10 +2,12 @@
 
 use std::fs::Permissions;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pmdns_config::Control;
 use rustix::fs::{Mode, OFlags};
@@ -19,28 +21,39 @@ const MODE: u32 = 0o660;
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 128;
 
-/// The listening socket. Dropping it removes its file.
+/// The listening socket. Dropping it removes its file, unless another process has the same socket.
 #[derive(Debug)]
 pub struct ControlSocket {
     pub(in crate::control) listener: UnixListener,
     /// Whether a group is configured whose members may connect.
     pub(in crate::control) has_group: bool,
+    file: Arc<SocketFile>,
+}
+
+/// The file of a socket, which goes with it.
+#[derive(Debug)]
+pub struct SocketFile {
     path: PathBuf,
+    is_left: AtomicBool,
 }
 
 impl ControlSocket {
     /// Opens the socket. A file that a killed instance left behind is replaced.
     pub fn open(control: &Control) -> Result<Self, SocketError> {
-        Self::open_at("control.socket", &control.socket, control.group.as_deref())
+        Self::open_at("control.socket", &control.socket, control.group.as_deref(), None)
     }
 
-    /// Opens the socket at `path`, which the configuration has at `key`.
+    /// Opens the socket at `path`, which the configuration has at `key`, unless another process has passed it.
     pub fn open_at(
         key: &'static str,
         path: &Path,
         group: Option<&str>,
+        inherited: Option<OwnedFd>,
     ) -> Result<Self, SocketError> {
         let group = group.map(find_group).transpose()?;
+        if let Some(socket) = inherited {
+            return Ok(Self::of(socket.into(), group.is_some(), path));
+        }
         let failed = |source| SocketError::Open { key, path: path.to_owned(), source };
         match UnixStream::connect(path) {
             Ok(_) => return Err(SocketError::InUse { key, path: path.to_owned() }),
@@ -55,13 +68,32 @@ impl ControlSocket {
         }
         make_folder(path).map_err(failed)?;
         let listener = listen(path, group).map_err(failed)?;
-        Ok(Self { listener, has_group: group.is_some(), path: path.to_owned() })
+        Ok(Self::of(listener, group.is_some(), path))
+    }
+
+    fn of(listener: UnixListener, has_group: bool, path: &Path) -> Self {
+        let file = SocketFile { path: path.to_owned(), is_left: AtomicBool::new(false) };
+        Self { listener, has_group, file: Arc::new(file) }
+    }
+
+    /// Another descriptor of it, and what decides about its file.
+    pub(crate) fn copy(&self) -> io::Result<(OwnedFd, Arc<SocketFile>)> {
+        Ok((self.listener.as_fd().try_clone_to_owned()?, Arc::clone(&self.file)))
+    }
+}
+
+impl SocketFile {
+    /// Whether the file stays for another process.
+    pub(crate) fn leave(&self, is_left: bool) {
+        self.is_left.store(is_left, Ordering::Relaxed);
     }
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if !self.file.is_left.load(Ordering::Relaxed) {
+            let _ = std::fs::remove_file(&self.file.path);
+        }
     }
 }
 

@@ -8,8 +8,8 @@ mod listener;
 #[cfg(test)]
 mod tests;
 
-pub use listener::ControlSocket;
 pub(crate) use listener::has_group;
+pub use listener::{ControlSocket, SocketFile};
 
 /// Why a unix socket could not be opened.
 #[derive(Debug, thiserror::Error)]

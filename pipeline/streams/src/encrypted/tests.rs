@@ -42,7 +42,8 @@ impl Rig {
             ..Streams::default()
         };
         let encryption = Encryption::load(&settings).unwrap().unwrap();
-        let Listeners { mut tls, mut https, mut quic, .. } = Listeners::bind(&settings).unwrap();
+        let Listeners { mut tls, mut https, mut quic, .. } =
+            Listeners::bind(&settings, &mut |_, _| None).unwrap();
         let (tls, https, quic) = (tls.remove(0), https.remove(0), quic.remove(0));
         let rig = Self {
             pem,

@@ -1,0 +1,39 @@
+//! How an incoming process takes over from an outgoing one, which serves until the other one does.
+//!
+//! ```text
+//! incoming                                 outgoing
+//!    │ ── Hello: protocol, process ──────────► │  serves
+//!    │ ◄───────── Offer: what there is ─────── │  refuses changes of operators from here on
+//!    │  opens ports, starts threads            │
+//!    │ ── Prepared ──────────────────────────► │
+//!    │                                         │  writes no more to the cache, and serves
+//!    │ ◄──────────────────────────── Frozen ── │
+//!    │  writes to the cache, takes the ports   │
+//!    │ ── Serving ───────────────────────────► │
+//!    │                                         │  reads what has come, answers who waits
+//!    │ ◄───────────────────────────── Ended ── │
+//!    │  owns every file                        │
+//! ```
+//!
+//! Whatever ends on the way costs nothing. Without the incoming process the outgoing one goes on as before, up to the moment when
+//! it has said `Ended`. Without the outgoing one the incoming one goes on alone. Who may write to the cache does not depend on
+//! messages, which may be late: it is a lock of the kernel, which falls with the process that has it.
+//!
+//! [`Outgoing`] and [`Incoming`] decide. They are told the time, messages, and what came of the last output, and say what to do
+//! by outputs. Sockets, files and threads are the caller's.
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test stops at what it does not expect"))]
+
+mod incoming;
+mod message;
+mod outgoing;
+#[cfg(test)]
+mod simulation;
+
+pub use incoming::{Incoming, IncomingOutput};
+pub use message::{
+    BadMessage, CacheOffer, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE,
+    MAX_PASSED, Offer, PROTOCOL, Passed,
+};
+pub use outgoing::{Outgoing, OutgoingOutput};

@@ -1,0 +1,249 @@
+//! What the two processes say, and how long they wait for each other. A message is one packet of a local socket, in JSON.
+//! Descriptors come beside an offer.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of these messages, of what passes with them, and of the order in which they are said.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest message, in bytes.
+pub const MAX_MESSAGE: usize = 64 << 10;
+/// The most descriptors of an offer: as many as one packet of a local socket carries (`SCM_MAX_FD`, unix(7)).
+pub const MAX_PASSED: usize = 253;
+
+/// The bounds of a hand-over. After them the process that waits goes on without the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandoverLimits {
+    /// From the connection to the greeting.
+    pub greeting: Duration,
+    /// The incoming process reads lists, opens ports and starts threads.
+    pub preparing: Duration,
+    /// The incoming process takes the cache and the ports. Answers are not kept meanwhile.
+    pub taking: Duration,
+    /// The outgoing process answers who waits, and its connections end.
+    pub draining: Duration,
+    /// More than that, for the message that it has ended.
+    pub ending: Duration,
+}
+
+impl Default for HandoverLimits {
+    fn default() -> Self {
+        Self {
+            greeting: Duration::from_secs(2),
+            preparing: Duration::from_secs(600),
+            taking: Duration::from_secs(10),
+            draining: Duration::from_secs(30),
+            ending: Duration::from_secs(10),
+        }
+    }
+}
+
+/// From the incoming process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromIncoming {
+    /// It wants to take over.
+    Hello(Hello),
+    /// It can take over at once.
+    Prepared,
+    /// It writes to the cache, and answers what comes.
+    Serving,
+}
+
+/// From the outgoing process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FromOutgoing {
+    /// What passes.
+    Offer(Offer),
+    /// Nothing passes, and why.
+    Refused(String),
+    /// It writes no more to the cache. The end of each shard's log.
+    Frozen(Vec<u32>),
+    /// It has nothing any more.
+    Ended,
+}
+
+/// The greeting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Its [`PROTOCOL`].
+    pub protocol: u32,
+    /// Its version, for the log.
+    pub version: String,
+}
+
+/// What the outgoing process has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its version, for the log.
+    pub version: String,
+    /// What each descriptor is that comes with the offer, in their order.
+    pub passed: Vec<Passed>,
+    /// The cache, if its memory can pass.
+    pub cache: Option<CacheOffer>,
+}
+
+/// A descriptor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Passed {
+    /// A socket that takes in connections, or packets of QUIC: the key of its configuration, and its address.
+    Socket(String, SocketAddr),
+    /// A local socket that takes in connections: the key of its configuration.
+    LocalSocket(String),
+    /// The kernel's end of a port: its name.
+    Tap(String),
+    /// The memory of the cache.
+    Cache,
+}
+
+/// How the memory of the cache is laid out. Another layout is another cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheOffer {
+    /// The version of the layout.
+    pub layout: u32,
+    /// Shards.
+    pub shards: usize,
+    /// The seed of the hash of keys.
+    pub seed: [u64; 2],
+    /// What entries were judged by: the configuration's views, and the last ruleset.
+    pub judged: String,
+}
+
+/// A packet that is no message.
+#[derive(Debug, thiserror::Error)]
+pub enum BadMessage {
+    /// It is too long.
+    #[error("a message of {0} bytes, where {MAX_MESSAGE} are the most")]
+    TooLong(usize),
+    /// It is not in the form of this version.
+    #[error("a message that this version does not know: {0}")]
+    Unknown(#[from] serde_json::Error),
+    /// It does not say what came with it.
+    #[error("{came} descriptors came with a message that names {named}; {MAX_PASSED} are the most")]
+    Descriptors {
+        /// Descriptors.
+        came: usize,
+        /// Of them are named.
+        named: usize,
+    },
+}
+
+impl FromIncoming {
+    /// A packet's bytes as a message.
+    pub fn read(packet: &[u8]) -> Result<Self, BadMessage> {
+        Ok(serde_json::from_slice(bounded(packet)?)?)
+    }
+
+    /// The bytes of its packet.
+    pub fn written(&self) -> Result<Vec<u8>, BadMessage> {
+        written(self)
+    }
+}
+
+impl FromOutgoing {
+    /// A packet's bytes as a message. So many descriptors came with it.
+    pub fn read(packet: &[u8], descriptors: usize) -> Result<Self, BadMessage> {
+        let message = serde_json::from_slice(bounded(packet)?)?;
+        let named = match &message {
+            Self::Offer(offer) => offer.passed.len(),
+            _ => 0,
+        };
+        match named == descriptors && named <= MAX_PASSED {
+            true => Ok(message),
+            false => Err(BadMessage::Descriptors { came: descriptors, named }),
+        }
+    }
+
+    /// The bytes of its packet.
+    pub fn written(&self) -> Result<Vec<u8>, BadMessage> {
+        match self {
+            Self::Offer(Offer { passed, .. }) if passed.len() > MAX_PASSED => {
+                Err(BadMessage::Descriptors { came: passed.len(), named: passed.len() })
+            }
+            _ => written(self),
+        }
+    }
+}
+
+fn written(message: &impl Serialize) -> Result<Vec<u8>, BadMessage> {
+    let bytes = serde_json::to_vec(message)?;
+    bounded(&bytes)?;
+    Ok(bytes)
+}
+
+fn bounded(packet: &[u8]) -> Result<&[u8], BadMessage> {
+    match packet.len() <= MAX_MESSAGE {
+        true => Ok(packet),
+        false => Err(BadMessage::TooLong(packet.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn offer(sockets: usize) -> FromOutgoing {
+        let socket = Passed::Socket("streams.tcp".to_owned(), "[::1]:53".parse().unwrap());
+        let judged = "views".to_owned();
+        let cache = Some(CacheOffer { layout: 1, shards: 2, seed: [3, 4], judged });
+        let passed = vec![socket; sockets];
+        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed, cache })
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let hello = Hello { protocol: PROTOCOL, version: "0.2.0".to_owned() };
+        for message in [FromIncoming::Hello(hello), FromIncoming::Prepared, FromIncoming::Serving] {
+            assert_eq!(FromIncoming::read(&message.written().unwrap()).unwrap(), message);
+        }
+        let refused = FromOutgoing::Refused("no".to_owned());
+        let others = [FromOutgoing::Frozen(vec![0, u32::MAX]), FromOutgoing::Ended, refused];
+        for message in others.into_iter().chain([offer(0)]) {
+            assert_eq!(FromOutgoing::read(&message.written().unwrap(), 0).unwrap(), message);
+        }
+        let full = offer(MAX_PASSED);
+        assert_eq!(FromOutgoing::read(&full.written().unwrap(), MAX_PASSED).unwrap(), full);
+    }
+
+    #[test]
+    fn an_offer_names_every_descriptor() {
+        let packet = offer(2).written().unwrap();
+        for count in [0, 1, 3] {
+            let refused = FromOutgoing::read(&packet, count).unwrap_err();
+            assert!(matches!(refused, BadMessage::Descriptors { .. }), "{refused}");
+        }
+        assert!(offer(MAX_PASSED + 1).written().is_err());
+        let ended = FromOutgoing::Ended.written().unwrap();
+        assert!(FromOutgoing::read(&ended, 1).is_err(), "nothing comes with it");
+    }
+
+    #[test]
+    fn what_another_version_says_is_refused_by_a_sentence() {
+        let error = FromIncoming::read(br#"{"goodbye":{}}"#).unwrap_err().to_string();
+        assert!(error.contains("does not know") && error.contains("goodbye"), "{error}");
+        let long = vec![b' '; MAX_MESSAGE + 1];
+        assert!(matches!(FromIncoming::read(&long), Err(BadMessage::TooLong(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_stop_the_reader(bytes: Vec<u8>, at in 0usize..200, descriptors in 0usize..4) {
+            let _ = FromIncoming::read(&bytes);
+            let _ = FromOutgoing::read(&bytes, descriptors);
+            // Nearly a message.
+            let mut packet = offer(2).written().unwrap();
+            let at = at % packet.len();
+            packet.splice(at..at, bytes);
+            if let Ok(FromOutgoing::Offer(offer)) = FromOutgoing::read(&packet, descriptors) {
+                prop_assert_eq!(offer.passed.len(), descriptors);
+            }
+        }
+    }
+}

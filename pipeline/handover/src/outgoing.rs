@@ -1,0 +1,289 @@
+//! The process that serves, and gives what it has to the next one.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::message::{FromIncoming, FromOutgoing, HandoverLimits, Hello, Offer, PROTOCOL};
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutgoingOutput {
+    /// Send this to the incoming process. Descriptors go with an offer.
+    Send(FromOutgoing),
+    /// Write no more to the cache, and unlock it. [`Outgoing::frozen`] says where its logs end.
+    Freeze,
+    /// Lock the cache, and write to it again from the end that it has by now. [`Outgoing::thawed`] says whether that was possible.
+    Thaw,
+    /// Take in no more connections, read what ports have received, and answer who waits. [`Outgoing::drained`] says when that is
+    /// done.
+    Drain,
+    /// Take in connections again, and all that comes to the ports.
+    Resume,
+    /// End the incoming process: it does not go on. Its connection closes then.
+    Kill,
+    /// Close the connection, and say why in the log.
+    Close(String),
+    /// End this process. Nobody waits for it.
+    End,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It serves, and no process wants to take over.
+    Alone,
+    /// A process has connected. It has to greet.
+    Connected,
+    /// A process prepares.
+    Offered,
+    /// Writing ends. `is_alone`: the incoming process has ended meanwhile.
+    Freezing {
+        is_alone: bool,
+    },
+    /// The incoming process takes over.
+    Frozen,
+    /// The incoming process serves.
+    Draining,
+    /// The incoming process is to end.
+    Killed {
+        was_draining: bool,
+    },
+    /// The incoming process has ended. The lock falls with it.
+    Thawing {
+        was_draining: bool,
+    },
+    Ended,
+}
+
+/// The outgoing process.
+#[derive(Debug)]
+pub struct Outgoing {
+    stage: Stage,
+    limits: HandoverLimits,
+    deadline: Option<Instant>,
+    outputs: VecDeque<OutgoingOutput>,
+}
+
+impl Outgoing {
+    /// It serves.
+    pub fn new(limits: HandoverLimits) -> Self {
+        Self { stage: Stage::Alone, limits, deadline: None, outputs: VecDeque::new() }
+    }
+
+    /// What is to be done next.
+    pub fn next_output(&mut self) -> Option<OutgoingOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether changes of operators have to wait: the incoming process has read the others already.
+    pub fn is_under_way(&self) -> bool {
+        !matches!(self.stage, Stage::Alone | Stage::Connected)
+    }
+
+    /// A process has connected. `false`: there is one already, so this one is to be [refused](crate::FromOutgoing::Refused).
+    pub fn connected(&mut self, now: Instant) -> bool {
+        let is_alone = self.stage == Stage::Alone;
+        if is_alone {
+            self.stage = Stage::Connected;
+            self.deadline = Some(now + self.limits.greeting);
+        }
+        is_alone
+    }
+
+    /// The incoming process says something. `offer`: what this one has.
+    pub fn receive(&mut self, message: FromIncoming, offer: impl FnOnce() -> Offer, now: Instant) {
+        match (self.stage, message) {
+            (Stage::Connected, FromIncoming::Hello(hello)) => match refusal(&hello) {
+                None => {
+                    self.send(FromOutgoing::Offer(offer()));
+                    self.enter(Stage::Offered, now + self.limits.preparing);
+                }
+                Some(why) => {
+                    self.send(FromOutgoing::Refused(why.clone()));
+                    self.close(why);
+                }
+            },
+            (Stage::Offered, FromIncoming::Prepared) => {
+                self.outputs.push_back(OutgoingOutput::Freeze);
+                // This takes this process's own threads only.
+                self.stage = Stage::Freezing { is_alone: false };
+                self.deadline = None;
+            }
+            (Stage::Frozen, FromIncoming::Serving) => {
+                self.outputs.push_back(OutgoingOutput::Drain);
+                self.enter(Stage::Draining, now + self.limits.draining);
+            }
+            // It is on its way to its end.
+            (Stage::Killed { .. } | Stage::Thawing { .. } | Stage::Alone | Stage::Ended, _) => {}
+            (stage, message) => self.give_up(format!("{message:?} is no answer while {stage:?}")),
+        }
+    }
+
+    /// What came is no message.
+    pub fn misunderstood(&mut self, why: String) {
+        self.give_up(why);
+    }
+
+    /// Writing to the cache has ended.
+    pub fn frozen(&mut self, ends: Vec<u32>, now: Instant) {
+        match self.stage {
+            Stage::Freezing { is_alone: false } => {
+                self.send(FromOutgoing::Frozen(ends));
+                self.enter(Stage::Frozen, now + self.limits.taking);
+            }
+            Stage::Freezing { is_alone: true } => self.thaw(false),
+            _ => {}
+        }
+    }
+
+    /// Whether the cache is written to again.
+    pub fn thawed(&mut self, is_ours: bool) {
+        match self.stage {
+            Stage::Thawing { was_draining } if is_ours => {
+                if was_draining {
+                    self.outputs.push_back(OutgoingOutput::Resume);
+                }
+                self.stage = Stage::Alone;
+            }
+            // The kernel has not closed its files yet.
+            Stage::Thawing { .. } => self.outputs.push_back(OutgoingOutput::Thaw),
+            _ => {}
+        }
+    }
+
+    /// Nobody waits for this process any more.
+    pub fn drained(&mut self) {
+        if self.stage == Stage::Draining {
+            self.end();
+        }
+    }
+
+    /// The connection was closed by the other end.
+    pub fn closed(&mut self) {
+        match self.stage {
+            Stage::Alone | Stage::Ended | Stage::Thawing { .. } => {}
+            Stage::Freezing { .. } => self.stage = Stage::Freezing { is_alone: true },
+            // It only wanted to know whether this process is there.
+            Stage::Connected => self.rest(),
+            Stage::Offered => self.close("the incoming process has ended".to_owned()),
+            Stage::Frozen => self.thaw(false),
+            Stage::Draining => self.thaw(true),
+            Stage::Killed { was_draining } => self.thaw(was_draining),
+        }
+    }
+
+    /// Ends what takes too long.
+    pub fn turn(&mut self, now: Instant) {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        self.deadline = None;
+        match self.stage {
+            // It serves, so nothing is lost but for the slowest.
+            Stage::Draining => self.end(),
+            stage => self.give_up(format!("the incoming process takes too long while {stage:?}")),
+        }
+    }
+
+    /// The incoming process is not what it is to be, so this one goes on.
+    fn give_up(&mut self, why: String) {
+        match self.stage {
+            Stage::Connected | Stage::Offered => {
+                self.send(FromOutgoing::Refused(why.clone()));
+                self.close(why);
+            }
+            Stage::Freezing { .. } => {
+                self.outputs.push_back(OutgoingOutput::Kill);
+                self.stage = Stage::Freezing { is_alone: true };
+            }
+            Stage::Frozen => self.kill(false),
+            Stage::Draining => self.kill(true),
+            Stage::Alone | Stage::Killed { .. } | Stage::Thawing { .. } | Stage::Ended => {}
+        }
+    }
+
+    /// It may write to the cache already, so it has to end before this process writes again.
+    fn kill(&mut self, was_draining: bool) {
+        self.outputs.push_back(OutgoingOutput::Kill);
+        self.stage = Stage::Killed { was_draining };
+        self.deadline = None;
+    }
+
+    fn thaw(&mut self, was_draining: bool) {
+        self.outputs.push_back(OutgoingOutput::Thaw);
+        self.stage = Stage::Thawing { was_draining };
+        self.deadline = None;
+    }
+
+    fn close(&mut self, why: String) {
+        self.outputs.push_back(OutgoingOutput::Close(why));
+        self.rest();
+    }
+
+    fn rest(&mut self) {
+        self.stage = Stage::Alone;
+        self.deadline = None;
+    }
+
+    fn end(&mut self) {
+        self.send(FromOutgoing::Ended);
+        self.outputs.push_back(OutgoingOutput::End);
+        self.stage = Stage::Ended;
+        self.deadline = None;
+    }
+
+    fn send(&mut self, message: FromOutgoing) {
+        self.outputs.push_back(OutgoingOutput::Send(message));
+    }
+
+    fn enter(&mut self, stage: Stage, deadline: Instant) {
+        self.stage = stage;
+        self.deadline = Some(deadline);
+    }
+}
+
+fn refusal(hello: &Hello) -> Option<String> {
+    let Hello { protocol, version } = hello;
+    (*protocol != PROTOCOL).then(|| {
+        format!(
+            "pmdns {version} hands over by protocol {protocol}, and the running one by {PROTOCOL}: \
+             stop it, then start the other one"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn another_protocol_is_refused_by_a_sentence_that_says_what_to_do() {
+        let (now, mut outgoing) = (Instant::now(), Outgoing::new(HandoverLimits::default()));
+        assert!(outgoing.connected(now));
+        let hello = Hello { protocol: PROTOCOL + 1, version: "9.0.0".to_owned() };
+        outgoing.receive(FromIncoming::Hello(hello), || panic!("nothing is offered"), now);
+        let Some(OutgoingOutput::Send(FromOutgoing::Refused(why))) = outgoing.next_output() else {
+            panic!("{outgoing:?}");
+        };
+        assert!(why.contains("9.0.0") && why.contains("stop it"), "{why}");
+        assert!(matches!(outgoing.next_output(), Some(OutgoingOutput::Close(_))));
+        assert!(outgoing.connected(now), "the next one may try");
+    }
+
+    #[test]
+    fn changes_wait_from_the_offer_on() {
+        let (now, mut outgoing) = (Instant::now(), Outgoing::new(HandoverLimits::default()));
+        outgoing.connected(now);
+        assert!(!outgoing.is_under_way());
+        let hello = Hello { protocol: PROTOCOL, version: "1".to_owned() };
+        outgoing.receive(FromIncoming::Hello(hello), Offer::default, now);
+        assert!(outgoing.is_under_way());
+        outgoing.turn(now + HandoverLimits::default().preparing);
+        assert!(!outgoing.is_under_way(), "it took too long");
+        outgoing.connected(now);
+        outgoing.turn(now + Duration::from_secs(1));
+        assert!(!outgoing.connected(now), "it may still greet");
+    }
+}

@@ -1,0 +1,162 @@
+//! The local socket between the two processes: packets, and descriptors beside them (unix(7), cmsg(3)).
+
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use pmdns_handover::{MAX_MESSAGE, MAX_PASSED};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Only its owner may connect.
+const MODE: u32 = 0o600;
+/// Processes that wait to be taken in: one takes over, and others are told so.
+const BACKLOG: i32 = 8;
+/// Bytes of descriptors beside a packet.
+const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(MAX_PASSED));
+
+/// Where the next process connects. Its file stays, because the next process has the same socket.
+#[derive(Debug)]
+pub(crate) struct HandoverSocket(Socket);
+
+/// The connection, seen from either end.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: Socket,
+    /// The process at the other end.
+    peer: OwnedFd,
+}
+
+/// A packet, or that nothing comes any more.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// A packet, and the descriptors beside it.
+    Packet(Vec<u8>, Vec<OwnedFd>),
+    /// The other end is closed.
+    Closed,
+}
+
+impl HandoverSocket {
+    /// Listens at `path`. Nobody else does: the socket of operators was opened before. A file that is left is replaced.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
+        rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(MODE))?;
+        socket.bind(&SockAddr::unix(path)?)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self(socket))
+    }
+
+    /// The same socket, of another process.
+    pub(crate) fn inherited(socket: OwnedFd) -> Self {
+        Self(socket.into())
+    }
+
+    /// A copy of its descriptor.
+    pub(crate) fn copy(&self) -> io::Result<OwnedFd> {
+        self.0.as_fd().try_clone_to_owned()
+    }
+
+    /// From now on who connects sees that this process listens. The kernel remembers who said so last (`SO_PEERCRED`, unix(7)).
+    pub(crate) fn own(&self) -> io::Result<()> {
+        self.0.listen(BACKLOG)
+    }
+
+    /// A process that has connected.
+    pub(crate) fn accept(&self) -> io::Result<Option<Channel>> {
+        match self.0.accept() {
+            Ok((socket, _)) => Channel::new(socket).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Channel {
+    /// Connects to the process that listens at `path`. `None`: nobody does.
+    pub(crate) fn connect(path: &Path) -> io::Result<Option<Self>> {
+        let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
+        match socket.connect(&SockAddr::unix(path)?) {
+            Ok(()) => Self::new(socket).map(Some),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A process of root or of this one's user is at the other end.
+    fn new(socket: Socket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let peer = socket_peercred(&socket)?;
+        if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("user {} may not take over", peer.uid.as_raw()),
+            ));
+        }
+        Ok(Self { socket, peer: pidfd_open(peer.pid, PidfdFlags::empty())? })
+    }
+
+    /// Sends a packet, and copies of descriptors.
+    pub(crate) fn send(&self, packet: &[u8], passed: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); ANCILLARY];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !passed.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(passed)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = SendFlags::NOSIGNAL;
+        sendmsg(&self.socket, &[IoSlice::new(packet)], &mut beside, flags)?;
+        Ok(())
+    }
+
+    /// The next packet; `None`: there is none yet.
+    pub(crate) fn receive(&self) -> io::Result<Option<Received>> {
+        let mut packet = vec![0; MAX_MESSAGE + 1];
+        let mut space = [MaybeUninit::uninit(); ANCILLARY];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let mut slices = [IoSliceMut::new(&mut packet)];
+        let received = match recvmsg(&self.socket, &mut slices, &mut beside, flags) {
+            Ok(received) => received,
+            Err(rustix::io::Errno::AGAIN) => return Ok(None),
+            Err(rustix::io::Errno::CONNRESET) => return Ok(Some(Received::Closed)),
+            Err(error) => return Err(error.into()),
+        };
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(io::Error::other("more descriptors than a packet may bring"));
+        }
+        if received.bytes == 0 {
+            return Ok(Some(Received::Closed));
+        }
+        packet.truncate(received.bytes);
+        let descriptors = beside.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+            _ => Vec::new(),
+        });
+        Ok(Some(Received::Packet(packet, descriptors.collect())))
+    }
+
+    /// Ends the process at the other end.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.peer, Signal::KILL)?)
+    }
+}

@@ -1,0 +1,23 @@
+//! One process takes over from another: the sockets between them, and what passes. [`pmdns_handover`] decides each step.
+
+#[cfg(feature = "dpdk")]
+mod channel;
+#[cfg(feature = "dpdk")]
+mod incoming;
+#[cfg(feature = "dpdk")]
+mod outgoing;
+#[cfg(feature = "dpdk")]
+mod process;
+mod sockets;
+#[cfg(feature = "dpdk")]
+mod taps;
+
+#[cfg(feature = "dpdk")]
+pub(crate) use self::incoming::TakeOver;
+#[cfg(feature = "dpdk")]
+pub(crate) use self::outgoing::{HandOver, Step};
+#[cfg(feature = "dpdk")]
+pub use self::process::{HandoverError, is_running};
+pub use self::sockets::OpenSockets;
+#[cfg(feature = "dpdk")]
+pub(crate) use self::taps::TapsBefore;

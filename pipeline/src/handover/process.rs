@@ -1,0 +1,66 @@
+//! Where processes find each other, and what cannot pass between them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pmdns_config::Config;
+use pmdns_handover::BadMessage;
+
+use super::channel::Channel;
+use super::taps;
+
+/// The key of the socket where the next process connects.
+pub(super) const SOCKET: &str = "handover";
+
+/// A process could not take over.
+#[derive(Debug, thiserror::Error)]
+pub enum HandoverError {
+    /// The running process has something that cannot pass, or says no.
+    #[error("cannot take over from the running process: {0}")]
+    Refused(String),
+    /// The socket between the processes.
+    #[error("cannot use socket {path}: {source}", path = path.display())]
+    Socket {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What the running process says.
+    #[error("the running process speaks another language: {0}; stop it, then start this one")]
+    Message(#[from] BadMessage),
+}
+
+/// The file of the socket where the next process connects, beside that of operators.
+pub(super) fn path(config: &Config) -> PathBuf {
+    let mut name = config.control.socket.as_os_str().to_owned();
+    name.push(".handover");
+    name.into()
+}
+
+/// Whether a process runs that another one can take over from.
+pub fn is_running(config: &Config) -> bool {
+    Channel::connect(&path(config)).is_ok_and(|channel| channel.is_some())
+}
+
+/// What of a configuration cannot pass to another process yet, and what to do.
+pub(super) fn obstacle(config: &Config) -> Option<String> {
+    let of_port = config.ports.iter().find_map(taps::obstacle);
+    let is_used = [
+        ("streams.quic", !config.streams.quic.is_empty()),
+        ("transfer.listen", config.transfer.listen.is_some()),
+        ("query_log.json", config.query_log.json.is_some()),
+        ("query_log.sqlite", config.query_log.sqlite.is_some()),
+        ("upstream.port", config.upstreams.iter().any(|one| config.upstream_port(one).is_some())),
+    ];
+    let (what, _) = of_port.map(|what| (what, true)).or_else(|| {
+        is_used.into_iter().find(|(_, is_used)| *is_used).map(|(key, _)| (key.to_owned(), true))
+    })?;
+    Some(format!(
+        "{what} cannot pass to another process yet; stop the running one, then start this one"
+    ))
+}
+
+pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> HandoverError + '_ {
+    |source| HandoverError::Socket { path: path.to_owned(), source }
+}

@@ -1,0 +1,52 @@
+//! Sockets that are open already: those that another process has passed, and copies of this one's own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use pmdns_handover::Passed;
+
+/// Sockets by what they are for. Who opens one asks here first.
+#[derive(Debug, Default)]
+pub struct OpenSockets(Vec<(Passed, OwnedFd)>);
+
+impl OpenSockets {
+    /// What has come with an offer that names it.
+    pub(super) fn named(passed: Vec<Passed>, sockets: Vec<OwnedFd>) -> Self {
+        Self(passed.into_iter().zip(sockets).collect())
+    }
+
+    /// The socket of a key and an address of the configuration.
+    pub fn take(&mut self, key: &str, address: SocketAddr) -> Option<OwnedFd> {
+        self.take_passed(&Passed::Socket(key.to_owned(), address))
+    }
+
+    /// The local socket of a key of the configuration.
+    pub fn take_local(&mut self, key: &str) -> Option<OwnedFd> {
+        self.take_passed(&Passed::LocalSocket(key.to_owned()))
+    }
+
+    fn take_passed(&mut self, wanted: &Passed) -> Option<OwnedFd> {
+        let place = self.0.iter().position(|(passed, _)| passed == wanted)?;
+        Some(self.0.swap_remove(place).1)
+    }
+
+    pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {
+        self.0.push((Passed::Socket(key.to_owned(), address), socket));
+    }
+
+    pub(crate) fn add_local(&mut self, key: &str, socket: OwnedFd) {
+        self.0.push((Passed::LocalSocket(key.to_owned()), socket));
+    }
+
+    /// Other descriptors of the same sockets.
+    pub(super) fn copy(&self) -> io::Result<Self> {
+        let copy = |(passed, socket): &(Passed, OwnedFd)| Ok((passed.clone(), socket.try_clone()?));
+        self.0.iter().map(copy).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// What each of them is, and their descriptors in the same order.
+    pub(super) fn passed(&self) -> (Vec<Passed>, Vec<BorrowedFd<'_>>) {
+        self.0.iter().map(|(passed, socket)| (passed.clone(), socket.as_fd())).unzip()
+    }
+}

@@ -1,0 +1,74 @@
+//! Ports that are TAPs: for a moment both processes have queues of each.
+
+use std::cell::Cell;
+use std::io;
+
+use pmdns_config::{Config, PortSettings, interface_made};
+use pmdns_nics::dpdk::TapSteering;
+
+/// The TAPs of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Taps {
+    taps: Vec<TapSteering>,
+    /// Whether the kernel may spread what comes, once the other process has no queues.
+    is_ending: Cell<bool>,
+}
+
+/// The TAPs before this process has opened its own queues, with the queues that each has.
+pub(crate) struct TapsBefore(Vec<(String, u32)>);
+
+impl TapsBefore {
+    /// Counts queues.
+    pub(crate) fn of(config: &Config) -> Self {
+        let interfaces = config.ports.iter().filter_map(|port| interface_made(&port.device));
+        Self(interfaces.map(|name| (name.to_owned(), TapSteering::queues(name))).collect())
+    }
+
+    /// The same ones, once the ports have started. Rights are needed, so this comes before they go.
+    pub(crate) fn opened(self) -> io::Result<Taps> {
+        let open = |(name, before): (String, u32)| TapSteering::new(&name, before);
+        let taps = self.0.into_iter().map(open).collect::<io::Result<_>>()?;
+        Ok(Taps { taps, is_ending: Cell::new(false) })
+    }
+}
+
+impl Taps {
+    /// This process has everything, though the next one opens queues.
+    pub(super) fn hold(&self) -> io::Result<()> {
+        self.is_ending.set(false);
+        self.taps.iter().try_for_each(TapSteering::to_first)
+    }
+
+    /// This process has everything, though the one before has queues.
+    pub(super) fn take(&self) -> io::Result<()> {
+        self.taps.iter().try_for_each(TapSteering::to_later)
+    }
+
+    /// There will be one process soon. Until the kernel has closed the queues of the other one, nothing may be led to these.
+    pub(super) fn end(&self) {
+        self.is_ending.set(true);
+    }
+
+    /// The kernel spreads what comes over all queues, if these are all of one process.
+    pub(super) fn turn(&self) -> io::Result<()> {
+        if self.is_ending.get() && self.taps.iter().all(TapSteering::is_alone) {
+            self.is_ending.set(false);
+            self.taps.iter().try_for_each(TapSteering::to_all)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a port cannot pass.
+pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
+    let options = || port.device.split(',').map(str::trim);
+    let has_address = options().any(|option| option.starts_with("mac=") && option != "mac=fixed");
+    let name = &port.name;
+    match interface_made(&port.device) {
+        None => Some(format!("port `{name}`: its device")),
+        Some(_) if !has_address => {
+            Some(format!("port `{name}`: a hardware address that is not in `device` (mac=)"))
+        }
+        Some(_) => port.tap.is_some().then(|| format!("port `{name}`: its `tap`")),
+    }
+}

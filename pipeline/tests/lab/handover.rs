@@ -1,0 +1,129 @@
+//! Processes take over from each other while clients ask over a TAP port and over TCP. No query is lost.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::dig::dig;
+use crate::harness::{isolated, path, sh};
+use crate::nsd;
+use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, run_to_failure, set_up_tap, upstream};
+
+/// Questions a second over the port, and seconds of them.
+const RATE: u32 = 10_000;
+const SECONDS: u32 = 12;
+/// Questions under way at a time: fewer answers than the socket of dnsperf holds, should it be late to read them.
+const UNDER_WAY: u32 = 100;
+/// Processes that follow the first one.
+const PROCESSES: usize = 3;
+/// Names that are asked again and again.
+const NAMES: u32 = 500;
+/// When processes are killed that are to take over: while they prepare.
+const KILLED_AFTER_MS: [u64; 5] = [30, 100, 200, 300, 400];
+/// Where clients over TCP come to.
+const TCP: &str = "127.0.0.1:5399";
+/// A query for `n1.bulk.test` A with RD, behind its length.
+const QUERY: &[u8] =
+    b"\x00\x1e\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04bulk\x04test\x00\x00\x01\x00\x01";
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn processes_follow_each_other_and_no_query_is_lost() {
+    isolated("handover::processes_follow_each_other_and_no_query_is_lost", || {
+        let _nsd = nsd::start();
+        let streams = format!("\n[streams]\ntcp = [\"{TCP}\"]\n");
+        let acl = "\n[acl]\nallow = [\"10.0.0.0/8\", \"127.0.0.0/8\"]\n";
+        let config = format!("{TAP_PORT}{COMMON}{streams}{acl}{}", upstream(nsd::PORT));
+        let first = Pmdns::start(&config);
+        set_up_tap();
+        let is_over = AtomicBool::new(false);
+        let (report, connections, last) = thread::scope(|threads| {
+            let udp = threads.spawn(ask_over_the_port);
+            let tcp = threads.spawn(|| connect_until(&is_over));
+            let mut running = first;
+            for number in 0..PROCESSES {
+                thread::sleep(Duration::from_secs(1));
+                running = running.hand_over(&format!("next-{number}"), &config);
+            }
+            let report = udp.join().unwrap();
+            is_over.store(true, Ordering::Relaxed);
+            (report, tcp.join().unwrap(), running)
+        });
+        assert!(report.contains("Queries lost:         0 (0.00%)"), "{report}");
+        assert!(connections > 100, "only {connections} connections were answered");
+        println!("{PROCESSES} hand-overs, {connections} connections, none lost\n{report}");
+        last.stop();
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_process_that_ends_before_it_serves_costs_nothing() {
+    isolated("handover::a_process_that_ends_before_it_serves_costs_nothing", || {
+        let _nsd = nsd::start();
+        let config = format!("{TAP_PORT}{COMMON}{}", upstream(nsd::PORT));
+        let running = Pmdns::start(&config);
+        set_up_tap();
+        let report = thread::scope(|threads| {
+            let udp = threads.spawn(ask_over_the_port);
+            let ended = KILLED_AFTER_MS.map(|delay| {
+                let next = Pmdns::launch_as(&format!("killed-{delay}"), &config);
+                thread::sleep(Duration::from_millis(delay));
+                let is_early = !next.log().contains(" ready");
+                next.kill();
+                is_early
+            });
+            assert!(ended.contains(&true), "all of them served: {ended:?}");
+            udp.join().unwrap()
+        });
+        assert!(report.contains("Queries lost:         0 (0.00%)"), "{report}");
+        assert!(running.log().contains("no other process takes over"), "{}", running.log());
+        running.hand_over("next", &config).stop();
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn what_cannot_pass_is_refused_and_serves_on() {
+    isolated("handover::what_cannot_pass_is_refused_and_serves_on", || {
+        let _nsd = nsd::start();
+        let rest = format!("\n[query_log]\njson = \"/run/lab/log.json\"\n{}", upstream(nsd::PORT));
+        let running = Pmdns::start_on_tap(&rest);
+        let socket = fs::metadata("/run/lab/pmdns.sock.handover").unwrap();
+        assert_eq!(socket.permissions().mode() & 0o777, 0o600, "only its owner may take over");
+        let (code, said) = run_to_failure(&format!("{TAP_PORT}{COMMON}{rest}"));
+        assert_eq!(code, Some(5), "{said}");
+        assert!(said.contains("query_log.json cannot pass to another process yet; stop"), "{said}");
+        dig(TAP_V4, "n1.bulk.test A");
+        running.stop();
+        assert!(!fs::exists("/run/lab/pmdns.sock.handover").unwrap());
+    });
+}
+
+/// Asks by dnsperf, and returns its report.
+fn ask_over_the_port() -> String {
+    let names: String = (0..NAMES).map(|number| format!("n{number}.bulk.test A\n")).collect();
+    let file = path("names");
+    fs::write(&file, names).unwrap();
+    let file = file.display();
+    sh(&format!("dnsperf -s {TAP_V4} -d {file} -l {SECONDS} -Q {RATE} -q {UNDER_WAY} -t 5"))
+}
+
+/// Opens one connection after another, with one query each. Returns how many, all of which were answered.
+fn connect_until(is_over: &AtomicBool) -> u32 {
+    let mut count = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let mut stream = TcpStream::connect(TCP).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.write_all(QUERY).unwrap();
+        let mut reply = [0; 14];
+        stream.read_exact(&mut reply).unwrap_or_else(|error| panic!("connection {count}: {error}"));
+        assert_eq!((&reply[2..4], reply[5] & 15), (&QUERY[2..4], 0), "NOERROR, and the same id");
+        count += 1;
+    }
+    count
+}
