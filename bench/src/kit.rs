@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pmdns_config::Stretch;
 use pmdns_engine::clock::Clock;
 use pmdns_engine::line::{Line, Stages};
-use pmdns_engine::station::Lap;
+use pmdns_engine::station::StageTimer;
 use pmdns_engine::testing::{BareStages, Rig, StageNeeds, config};
 use pmdns_nics::hugepage::{Arena, ArenaReport};
 use pmdns_nics::{Burst, HeapPool};
@@ -85,13 +85,13 @@ impl Kit {
 
     /// A line of its own.
     pub fn line(&self) -> Line {
-        self.stages.man(Stretch::ALL)
+        self.stages.line_for(Stretch::ALL)
     }
 
     /// Sends a batch down a line.
     #[inline]
     pub fn process(&self, line: &mut Line, batch: &mut Batch) {
-        line.process(batch, &self.context, &mut Lap::start(self.clock, self.context.now));
+        line.process(batch, &self.context, &mut StageTimer::start(self.clock, self.context.now));
     }
 
     /// Takes a batch to the stage `last`, which is not done any more.

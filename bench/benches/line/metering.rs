@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use pmdns_bench::{Cycles, Feed, Kit};
-use pmdns_engine::station::{Lap, Station};
+use pmdns_engine::station::{StageTimer, Station};
 use pmdns_stages::{Context, Packet, Stage, StageName, Step};
 
 const BATCH: usize = 32;
@@ -36,7 +36,7 @@ pub(crate) fn bench(c: &mut Criterion<Cycles>) {
     group.bench_function("station", |b| {
         b.iter(|| {
             feed.batch.iter_mut().for_each(|packet| packet.step = here);
-            let mut lap = Lap::start(kit.clock, 0);
+            let mut lap = StageTimer::start(kit.clock, 0);
             station.run(&mut feed.batch, &kit.context, &mut lap);
         });
     });
@@ -51,7 +51,7 @@ pub(crate) fn bench(c: &mut Criterion<Cycles>) {
         });
     });
     group.throughput(Throughput::Elements(1));
-    let mut lap = Lap::start(kit.clock, 0);
+    let mut lap = StageTimer::start(kit.clock, 0);
     group.bench_function("lap", |b| b.iter(|| black_box(lap.split())));
     group.finish();
 }

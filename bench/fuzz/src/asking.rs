@@ -10,7 +10,7 @@ use pmdns_config::Config;
 use pmdns_counters::Totals;
 use pmdns_engine::clock::{Clock, FIRST_SECOND, SteppedTime};
 use pmdns_engine::ring::RingSender;
-use pmdns_engine::slowpath::{Answered, Inlets, PortDriver, SlowPathParts, send_answers, time};
+use pmdns_engine::slowpath::{OutgoingAnswer, Inlets, PortDriver, SlowPathParts, send_answers, time};
 use pmdns_engine::testing::Rig;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
@@ -79,7 +79,7 @@ pub(crate) struct Asking {
     clock: Clock,
     resolver: Resolver,
     inlets: Inlets,
-    outlets: Vec<RingSender<Answered>>,
+    outlets: Vec<RingSender<OutgoingAnswer>>,
     driver: PortDriver,
     sources: Arc<QuerySources>,
     far: Hosts,
@@ -186,7 +186,7 @@ impl Asking {
         self.offer(bytes, verified);
         self.rig.settle();
         let now = time(&self.clock);
-        self.driver.hear(now, &mut self.resolver);
+        self.driver.receive(now, &mut self.resolver);
         self.carry_out(now);
         for (asked, mismatched) in waiting {
             let is_flooded = self.mismatched() - mismatched >= FLOOD;
@@ -236,7 +236,7 @@ impl Asking {
         let now = time(&self.clock);
         self.inlets.take_rules(now, &mut self.resolver, |_| {});
         self.inlets.take_misses(now, &mut self.resolver);
-        self.driver.hear(now, &mut self.resolver);
+        self.driver.receive(now, &mut self.resolver);
         self.resolver.turn(now);
         self.carry_out(now);
         self.rig.settle();
@@ -244,7 +244,7 @@ impl Asking {
             self.take(frame.bytes());
         }
         self.rig.settle();
-        self.driver.hear(now, &mut self.resolver);
+        self.driver.receive(now, &mut self.resolver);
     }
 
     /// Does what the resolver wants done. Nobody listens for connections.

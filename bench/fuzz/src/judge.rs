@@ -25,7 +25,7 @@ use crate::check;
 /// What becomes of a query.
 pub(crate) enum Judged {
     /// It was answered here with this frame.
-    Answered(Vec<u8>),
+    OutgoingAnswer(Vec<u8>),
     /// No rule concerns it: the cache is asked next.
     Passed(Packet),
     /// It is not for rules to judge: types that nobody may ask for, queries that are dropped.
@@ -78,7 +78,7 @@ impl Judge {
         packet = act_once(&mut self.stages.encode, packet, &at(0));
         assert_eq!(packet.step, Step::TRANSMIT);
         check::answers(&asked.frame_bytes(), packet.frame.bytes());
-        Judged::Answered(packet.frame.bytes().to_vec())
+        Judged::OutgoingAnswer(packet.frame.bytes().to_vec())
     }
 
     /// Has the answer of an upstream judged that has these records, and checks what the client gets.
@@ -104,7 +104,7 @@ impl Judge {
         for record in records {
             let plain = query("a. A").edns(1232, false);
             let asked = QueryFrame { name: record.name.to_vec(), qtype: record.rtype, ..plain };
-            let Judged::Answered(frame) = self.ask(&asked) else { continue };
+            let Judged::OutgoingAnswer(frame) = self.ask(&asked) else { continue };
             let message = check::message(&frame).expect("a whole answer");
             let truncated = be16(message, header::FLAGS).is_some_and(|flags| flags & flag::TC != 0);
             let found = Records::new(message).expect("one question").flatten();

@@ -107,7 +107,7 @@ impl Encrypted {
     }
 
     /// The next report, if there is one.
-    pub(crate) fn hear(&self) -> Option<EncryptedReport> {
+    pub(crate) fn receive(&self) -> Option<EncryptedReport> {
         self.0.as_ref()?.report()
     }
 }

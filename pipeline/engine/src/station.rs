@@ -11,7 +11,7 @@ macro_rules! line {
         use pmdns_stages::{Batch, Context, Exits, Stage, StageName};
 
         use $crate::observe::Observers;
-        use $crate::station::{Lap, Meter, Station};
+        use $crate::station::{StageTimer, Meter, Station};
 
         /// The stretch of the line that one core runs. Other cores run the other stations.
         #[derive(Debug)]
@@ -22,7 +22,7 @@ macro_rules! line {
         impl Line {
             /// Takes every packet of the batch down the line, to the end of this core's stretch.
             #[inline]
-            pub fn process(&mut self, batch: &mut Batch, context: &Context, lap: &mut Lap) {
+            pub fn process(&mut self, batch: &mut Batch, context: &Context, lap: &mut StageTimer) {
                 $(self.$stage.run(batch, context, lap);)*
             }
 
@@ -32,11 +32,11 @@ macro_rules! line {
                 &mut self,
                 batch: &mut Batch,
                 context: &Context,
-                lap: &mut Lap,
+                lap: &mut StageTimer,
                 observers: &mut Observers,
             ) {
                 $({
-                    let run = |batch: &mut Batch, lap: &mut Lap| self.$stage.run(batch, context, lap);
+                    let run = |batch: &mut Batch, lap: &mut StageTimer| self.$stage.run(batch, context, lap);
                     observers.watch(batch, <$Stage>::NAME, lap, run);
                 })*
             }
@@ -55,7 +55,7 @@ macro_rules! line {
 
         impl Stages {
             /// The line of a core that runs `stretch`.
-            pub fn man(&self, stretch: Stretch) -> Line {
+            pub fn line_for(&self, stretch: Stretch) -> Line {
                 fn station<S: Stage + Clone>(stretch: Stretch, stage: &S) -> Station<S> {
                     Station::new(stretch.contains(S::NAME).then(|| stage.clone()))
                 }
@@ -118,12 +118,12 @@ pub struct Meter {
 
 /// Times consecutive pieces of work. The end of one is the start of the next.
 #[derive(Debug)]
-pub struct Lap {
+pub struct StageTimer {
     clock: Clock,
     last: Tick,
 }
 
-impl Lap {
+impl StageTimer {
     /// Starts timing at `now`.
     #[inline]
     pub fn start(clock: Clock, now: Tick) -> Self {
@@ -155,7 +155,7 @@ impl<S: Stage> Station<S> {
     /// Has the stage act on the packets that are at this station. Not inlined: one call for each batch costs nothing,
     /// and stages that share the registers of one function are slower.
     #[inline(never)]
-    pub fn run(&mut self, batch: &mut Batch, context: &Context, lap: &mut Lap) {
+    pub fn run(&mut self, batch: &mut Batch, context: &Context, lap: &mut StageTimer) {
         let Some(stage) = &mut self.stage else { return };
         if !batch.iter().any(|packet| packet.step == Step::at(S::NAME)) {
             return;

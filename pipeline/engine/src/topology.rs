@@ -138,7 +138,7 @@ impl Topology {
         check_cores(&groups, available)?;
         check_queues(&groups, facts)?;
         check_limits(&groups, facts, config)?;
-        let (workers, rings) = man(&groups);
+        let (workers, rings) = assign(&groups);
         let queues =
             |has: fn(&WorkerPlan) -> bool| to_u16(workers.iter().filter(|w| has(w)).count());
         let port = PortPlan {
@@ -303,7 +303,7 @@ fn rss(groups: &[Placement], port: &PortFacts, config: &Config) -> Rss {
 }
 
 /// Gives every core its stages, and plans a ring from each core of one stretch to each core of the next.
-fn man(groups: &[Placement]) -> (Vec<WorkerPlan>, Vec<RingPlan>) {
+fn assign(groups: &[Placement]) -> (Vec<WorkerPlan>, Vec<RingPlan>) {
     let mut workers: Vec<WorkerPlan> = Vec::new();
     let mut rings = Vec::new();
     let mut previous = 0..0;

@@ -24,8 +24,8 @@ use crate::line::Line;
 use crate::observe::{Observers, Sent};
 use crate::ports::AllPortNews;
 use crate::rules::{LineRules, RulesInbox};
-use crate::slowpath::Answered;
-use crate::station::Lap;
+use crate::slowpath::OutgoingAnswer;
+use crate::station::StageTimer;
 use crate::threads;
 use crate::transmitter::{self, Transmitter};
 
@@ -166,7 +166,7 @@ impl Worker {
             if self.batch.is_empty() {
                 continue;
             }
-            let mut lap = Lap::start(self.means.clock, now);
+            let mut lap = StageTimer::start(self.means.clock, now);
             self.handled.receive.count(lap.split());
             let context = self.means.clock.context(now);
             self.process(&context, &mut lap);
@@ -214,7 +214,7 @@ impl Worker {
 
     /// Takes the batch down this core's stretch of the line.
     #[inline]
-    fn process(&mut self, context: &Context, lap: &mut Lap) {
+    fn process(&mut self, context: &Context, lap: &mut StageTimer) {
         if self.lent.observers.watch_no_stations() {
             self.line.process(&mut self.batch, context, lap);
         } else {
@@ -242,16 +242,16 @@ impl Worker {
     fn take_answers(&mut self) -> usize {
         let mut found = 0;
         for ring in &mut self.ends.answers {
-            let mut answers: ArrayVec<Answered, MAX_BURST> = ArrayVec::new();
+            let mut answers: ArrayVec<OutgoingAnswer, MAX_BURST> = ArrayVec::new();
             found += ring.pop_batch(&mut answers, self.means.limit);
             if !self.lent.observers.are_none() {
                 let now = self.means.clock.now();
-                for Answered { frame, received, layout, origin, .. } in &answers {
+                for OutgoingAnswer { frame, received, layout, origin, .. } in &answers {
                     let (received, layout, origin) = (*received, *layout, *origin);
                     self.lent.observers.show(&Sent { frame, received, now, layout, origin });
                 }
             }
-            for Answered { frame, received, layout, origin, why } in answers.drain(..) {
+            for OutgoingAnswer { frame, received, layout, origin, why } in answers.drain(..) {
                 self.tally.made += 1;
                 if origin != Origin::Silence {
                     self.sent.note(layout, frame.bytes());
@@ -353,7 +353,7 @@ impl Worker {
             return start;
         }
         self.ends.transmitters.iter_mut().for_each(Transmitter::flush);
-        let mut lap = Lap::start(self.means.clock, start);
+        let mut lap = StageTimer::start(self.means.clock, start);
         self.handled.transmit.count(lap.split());
         lap.end()
     }

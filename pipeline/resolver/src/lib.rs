@@ -50,7 +50,7 @@ mod upstreams;
 pub mod validation;
 mod wheel;
 
-pub use answers::outlets::Answered;
+pub use answers::outlets::OutgoingAnswer;
 pub use cache_jobs::jobs::{Block, Job, LoadPart, NotTaken, TakenIn};
 pub use counters::{
     CacheCounters, CacheSnapshot, Counters, CountersSnapshot, UpstreamCounters, UpstreamSnapshot,

@@ -11,20 +11,20 @@ use pmdns_engine::rule_names::RuleNames;
 use pmdns_insight::capture::{Asked, MAX_CAPTURES, PacketWatch, Record, Selection};
 
 use self::rule::Finder;
-use crate::runtime::SaidInUse;
+use crate::runtime::OverridesInUse;
 
 /// Starts captures and traces.
 #[derive(Clone, Debug)]
 pub struct Captures {
     watch: PacketWatch,
     names: RuleNames,
-    said: SaidInUse,
+    said: OverridesInUse,
     jobs: Jobs,
 }
 
 impl Captures {
     /// Captures and traces by `watch`, under the rules that these have.
-    pub fn new(watch: PacketWatch, names: RuleNames, said: SaidInUse) -> Self {
+    pub fn new(watch: PacketWatch, names: RuleNames, said: OverridesInUse) -> Self {
         Self { watch, names, said, jobs: Jobs::new(MAX_CAPTURES) }
     }
 

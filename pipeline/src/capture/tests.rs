@@ -35,7 +35,7 @@ fn a_packet_has_its_bucket_and_the_rule_that_decided() {
         "use-application-dns.net. A",
     ];
     let report = traced(PacketSearch::default(), &config(&more), &names, |rig| {
-        let mut finder = SaidInUse::default().with_rules(&rig.gauges.names).map(Finder::new);
+        let mut finder = OverridesInUse::default().with_rules(&rig.gauges.names).map(Finder::new);
         Box::new(move |asked, records| finder.as_mut()?.rule(asked, records))
     });
     std::fs::remove_file(&file).unwrap();

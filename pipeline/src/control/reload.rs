@@ -26,7 +26,7 @@ use super::metrics::server::MetricsListener;
 use crate::clients::ClientFiles;
 use crate::connecting::may_ask;
 use crate::lists;
-use crate::runtime::{Runtime, author_of};
+use crate::runtime::{NameOverrides, author_of};
 use pmdns_changes::overlay::{ConfigChange, Overlay};
 use pmdns_changes::reload::{Reload, ReloadOutput, ReloadResult, ReloadSource};
 use pmdns_changes::{ChangeJournal, JournalLine, Receipt, Waiting, lasting};
@@ -231,7 +231,7 @@ impl Reloader {
 
     /// Lends what `runtime` says of names, if that is news and no other rules are on their way. It does not wait for files
     /// that are being read.
-    pub fn follow(&mut self, runtime: &Runtime) {
+    pub fn follow(&mut self, runtime: &NameOverrides) {
         // Rules that were read come first: changes without end must not keep them out.
         let waits = self.reload.is_lent() || (self.reading.is_some() && !self.is_reading());
         if waits || runtime.version() == self.lent_version {

@@ -14,7 +14,7 @@ use crate::control::api::ApiListener;
 use crate::control::metrics::server::MetricsListener;
 use crate::control::socket::{ControlSocket, SocketFile};
 use crate::handover::OpenSockets;
-use crate::runtime::{OpenChanges, Runtime};
+use crate::runtime::{NameOverrides, OpenChanges};
 use crate::streams::{self, StreamEntry};
 
 /// The key of the socket of operators.
@@ -37,7 +37,7 @@ pub(super) struct OperatorSockets {
 /// The sockets and files of the configuration.
 pub(super) struct Opened {
     pub(super) operators: OperatorSockets,
-    pub(super) runtime: Runtime,
+    pub(super) runtime: NameOverrides,
     pub(super) clients: Option<OpenClients>,
     pub(super) kept: KeptOver,
     /// Of clients over streams.
@@ -72,7 +72,7 @@ impl Opened {
         let (overlay, limits) = (changes.overlay.clone(), changes.limits.clone());
         Ok(Self {
             operators: OperatorSockets::open(config, sockets)?,
-            runtime: Runtime::start(changes)?,
+            runtime: NameOverrides::start(changes)?,
             clients,
             kept: KeptOver { base: base.clone(), overlay, limits },
             streams: streams::bind(config, sockets)?,

@@ -41,7 +41,7 @@ use crate::log;
 use crate::lookup::Lookups;
 use crate::privileges::{self, GrantedPaths};
 use crate::query_log::find::LogSearches;
-use crate::runtime::{Runtime, unix_time};
+use crate::runtime::{NameOverrides, unix_time};
 use crate::sinks::SinkCounters;
 use crate::streams::StreamClients;
 use crate::transfer::{TransferLimits, Transfers};
@@ -69,7 +69,7 @@ pub(super) struct Services<'c> {
     pub(super) news: AllPortNews,
     pub(super) cache_jobs: CacheJobs,
     pub(super) reloader: Reloader,
-    pub(super) runtime: Runtime,
+    pub(super) runtime: NameOverrides,
     pub(super) clients: Option<ClientTableThread>,
     pub(super) transfers: Transfers,
     pub(super) lists: FetchedLists,
@@ -102,7 +102,7 @@ impl<'c> Services<'c> {
         config: &'c Config,
         (written, path): (Written, &Path),
         (mut engine, ports): (Engine, RunningPorts),
-        (runtime, open_clients, kept): (Runtime, Option<OpenClients>, KeptOver),
+        (runtime, open_clients, kept): (NameOverrides, Option<OpenClients>, KeptOver),
         (certificate, certificates): (Option<Certificate>, Vec<Certificate>),
         core: Option<usize>,
     ) -> Result<(Self, Engine), RunError> {

@@ -7,7 +7,7 @@ use pmdns_engine::rule_names::{RuleNames, RulesInUse};
 
 /// What is said of names, as the rules in use have it. Copies show the same.
 #[derive(Clone, Debug, Default)]
-pub struct SaidInUse(Arc<Mutex<Arc<NameTable>>>);
+pub struct OverridesInUse(Arc<Mutex<Arc<NameTable>>>);
 
 /// The rules in use, and what is said of names.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct NamesInUse {
     pub(crate) said: Arc<NameTable>,
 }
 
-impl SaidInUse {
+impl OverridesInUse {
     pub(super) fn set(&self, said: &Arc<NameTable>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(said);
     }

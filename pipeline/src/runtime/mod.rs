@@ -23,7 +23,7 @@ use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
 
 use crate::sinks::SinkCounters;
-pub use in_use::{NamesInUse, SaidInUse};
+pub use in_use::{NamesInUse, OverridesInUse};
 pub use open::OpenChanges;
 pub(crate) use ready::ready;
 
@@ -32,9 +32,9 @@ const MAX_SHOWN: usize = 1000;
 
 /// What was said of names, and the way to the file for changes of all kinds.
 #[derive(Debug)]
-pub struct Runtime {
+pub struct NameOverrides {
     names: Arc<NameTable>,
-    in_use: SaidInUse,
+    in_use: OverridesInUse,
     journal: Option<ChangeJournal>,
     counters: Arc<SinkCounters>,
     /// Counts changes of names.
@@ -54,7 +54,7 @@ pub(crate) fn author_of(caller: &Caller) -> Author {
     Author { by: by.clone(), since: unix_time(), until_restart: *until_restart }
 }
 
-impl Runtime {
+impl NameOverrides {
     /// Has what a file has kept in use, and keeps changes in it from now on. The calling thread is woken when the disk has
     /// confirmed a change.
     ///
@@ -73,7 +73,7 @@ impl Runtime {
         let start = |path| ChangeJournal::start(path, kept, is_all, note);
         let journal = path.map(start).transpose()?;
         let version = u64::from(!names.is_empty());
-        let (in_use, askers) = (SaidInUse::default(), Askers::default());
+        let (in_use, askers) = (OverridesInUse::default(), Askers::default());
         Ok(Self { names: Arc::new(names), in_use, journal, counters, version, askers })
     }
 
@@ -81,7 +81,7 @@ impl Runtime {
     pub fn of_nothing() -> Self {
         Self {
             names: Arc::default(),
-            in_use: SaidInUse::default(),
+            in_use: OverridesInUse::default(),
             journal: None,
             counters: Arc::new(SinkCounters::new()),
             version: 0,
@@ -120,7 +120,7 @@ impl Runtime {
     }
 
     /// Everything that was said and is lent, with who said it.
-    pub fn in_use(&self) -> SaidInUse {
+    pub fn in_use(&self) -> OverridesInUse {
         self.in_use.clone()
     }
 

@@ -40,7 +40,7 @@ use tokio::time::timeout;
 
 pub use counters::{ZoneCounters, ZoneSnapshot};
 pub use limits::TransferLimits;
-use notify::{Heard, hear};
+use notify::{Heard, receive};
 use pmdns_counters::count;
 use pmdns_engine::threads::{join_within, pin};
 use secondary::{Secondary, Settings, Tools};
@@ -251,8 +251,8 @@ async fn serve(
 ) {
     let zones = FollowedZones::default();
     if let Some(Sockets { udp, tcp }) = sockets {
-        tokio::task::spawn_local(hear_udp(udp, Rc::clone(&zones)));
-        tokio::task::spawn_local(hear_tcp(tcp, gate, Rc::clone(&zones)));
+        tokio::task::spawn_local(receive_udp(udp, Rc::clone(&zones)));
+        tokio::task::spawn_local(receive_tcp(tcp, gate, Rc::clone(&zones)));
     }
     let writing = Arc::default();
     let pool = Pool::new(limits.at_once, limits.bytes_together);
@@ -278,7 +278,7 @@ async fn serve(
 /// Handles a message, and returns the answer to it.
 fn notice(zones: &FollowedZones, source: IpAddr, message: &[u8]) -> Option<Vec<u8>> {
     let zones = zones.borrow();
-    match hear(zones.iter().map(|zone| &zone.settings), source, message) {
+    match receive(zones.iter().map(|zone| &zone.settings), source, message) {
         Heard::News(number, answer) => {
             count(&zones[number].counters.notified);
             zones[number].wake.notify_one();
@@ -294,7 +294,7 @@ fn notice(zones: &FollowedZones, source: IpAddr, message: &[u8]) -> Option<Vec<u
     }
 }
 
-async fn hear_udp(socket: UdpSocket, zones: FollowedZones) {
+async fn receive_udp(socket: UdpSocket, zones: FollowedZones) {
     let socket = match tokio::net::UdpSocket::from_std(socket) {
         Ok(socket) => socket,
         Err(error) => return tracing::error!("cannot receive notifications over UDP: {error}"),
@@ -314,7 +314,7 @@ async fn hear_udp(socket: UdpSocket, zones: FollowedZones) {
     }
 }
 
-async fn hear_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: FollowedZones) {
+async fn receive_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: FollowedZones) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("cannot receive notifications over TCP: {error}"),
@@ -336,7 +336,7 @@ fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &Follo
         return gate.refuse();
     }
     let Some((pass, told_to_go)) = gate.enter(peer_of(source)) else { return };
-    let heard = timeout(CONNECTION_PATIENCE, hear_stream(stream, source, Rc::clone(zones)));
+    let heard = timeout(CONNECTION_PATIENCE, receive_stream(stream, source, Rc::clone(zones)));
     tokio::task::spawn_local(async move {
         let _place = pass;
         tokio::select! {
@@ -349,7 +349,7 @@ fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &Follo
 }
 
 /// Reads the messages of a connection, until it ends or one does not concern us.
-async fn hear_stream(
+async fn receive_stream(
     mut stream: TcpStream,
     source: IpAddr,
     zones: FollowedZones,

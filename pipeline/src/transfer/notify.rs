@@ -24,7 +24,7 @@ pub(super) enum Heard {
 
 /// Checks a message that came from `source`. A message that is not accepted gets no answer, because the address may be
 /// forged.
-pub(super) fn hear<'a>(
+pub(super) fn receive<'a>(
     zones: impl IntoIterator<Item = &'a Settings>,
     source: IpAddr,
     bytes: &[u8],
@@ -114,7 +114,7 @@ mod tests {
     fn a_primary_is_believed_and_answered() {
         let zones = [zone("a.rpz", None), zone("b.rpz", None)];
         let news = notify("B.rpz", Rtype::SOA, None);
-        let Heard::News(1, answer) = hear(&zones, PRIMARY.into(), &news) else {
+        let Heard::News(1, answer) = receive(&zones, PRIMARY.into(), &news) else {
             panic!("it is not believed");
         };
         let answer = Message::from_octets(answer).unwrap();
@@ -122,22 +122,22 @@ mod tests {
         assert!(answer.header().aa());
         // RFC 4291 section 2.5.5.2: the form of an IPv4 address on an IPv6 socket.
         let mapped = "::ffff:192.0.2.1".parse().unwrap();
-        assert!(matches!(hear(&zones, mapped, &news), Heard::News(1, _)));
+        assert!(matches!(receive(&zones, mapped, &news), Heard::News(1, _)));
     }
 
     #[test]
     fn strangers_and_other_messages_are_not() {
         let zones = [zone("a.rpz", None)];
         let news = notify("a.rpz", Rtype::SOA, None);
-        assert_eq!(hear(&zones, [192, 0, 2, 2].into(), &news), Heard::Disbelieved(0));
+        assert_eq!(receive(&zones, [192, 0, 2, 2].into(), &news), Heard::Disbelieved(0));
         for nothing in [notify("c.rpz", Rtype::SOA, None), notify("a.rpz", Rtype::A, None)] {
-            assert_eq!(hear(&zones, PRIMARY.into(), &nothing), Heard::Nothing);
+            assert_eq!(receive(&zones, PRIMARY.into(), &nothing), Heard::Nothing);
         }
         let mut response = news.clone();
         response[2] |= 0x80;
-        assert_eq!(hear(&zones, PRIMARY.into(), &response), Heard::Nothing);
+        assert_eq!(receive(&zones, PRIMARY.into(), &response), Heard::Nothing);
         for cut in 0..news.len() {
-            assert_eq!(hear(&zones, PRIMARY.into(), &news[..cut]), Heard::Nothing, "{cut}");
+            assert_eq!(receive(&zones, PRIMARY.into(), &news[..cut]), Heard::Nothing, "{cut}");
         }
     }
 
@@ -147,10 +147,10 @@ mod tests {
         let zones = [zone("a.rpz", None)];
         for name in ["example", "rpz", "x.a.rpz", "."] {
             let news = notify(name, Rtype::SOA, None);
-            assert_eq!(hear(&zones, PRIMARY.into(), &news), Heard::Nothing, "{name}");
+            assert_eq!(receive(&zones, PRIMARY.into(), &news), Heard::Nothing, "{name}");
         }
         let stranger = notify("a.rpz", Rtype::SOA, None);
-        assert_eq!(hear(&zones, [198, 51, 100, 9].into(), &stranger), Heard::Disbelieved(0));
+        assert_eq!(receive(&zones, [198, 51, 100, 9].into(), &stranger), Heard::Disbelieved(0));
     }
 
     #[test]
@@ -158,15 +158,15 @@ mod tests {
         let zones = [zone("a.rpz", Some(key(b"the right secret")))];
         let signed = |secret| notify("a.rpz", Rtype::SOA, Some(key(secret)));
         let right = signed(b"the right secret");
-        assert!(matches!(hear(&zones, PRIMARY.into(), &right), Heard::News(0, _)));
+        assert!(matches!(receive(&zones, PRIMARY.into(), &right), Heard::News(0, _)));
         for wrong in [signed(b"another secret!!"), notify("a.rpz", Rtype::SOA, None)] {
-            assert_eq!(hear(&zones, PRIMARY.into(), &wrong), Heard::Disbelieved(0));
+            assert_eq!(receive(&zones, PRIMARY.into(), &wrong), Heard::Disbelieved(0));
         }
         for place in 0..right.len() {
             // A damaged message never panics, and is not accepted.
             let mut damaged = right.clone();
             damaged[place] ^= 0x55;
-            let heard = hear(&zones, PRIMARY.into(), &damaged);
+            let heard = receive(&zones, PRIMARY.into(), &damaged);
             // The header's id is not signed, because the TSIG record has the original one. Its class and TTL are
             // constants (RFC 8945 section 4.3).
             let is_signed = !matches!(place, 0..2 | 30..36);

@@ -182,7 +182,7 @@ impl History {
         self.stalled = self.stalled.filter(|(_, until)| *until > now);
         let stalled = self.stalled.map(|(thread, _)| thread);
         if stalled.is_none_or(|thread| !self.line.resolves(thread)) {
-            self.line.hear(&mut self.internet);
+            self.line.receive(&mut self.internet);
         }
         (0..self.sprays).for_each(|_| self.forge_reply());
         // Any of them may be the first.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns::control::reload::{Reloader, Written};
-use pmdns::runtime::Runtime;
+use pmdns::runtime::NameOverrides;
 use pmdns_changes::lasting;
 use pmdns_changes::overlay::{ConfigChange, UpstreamChange};
 use pmdns_config::{Config, ConfigText};
@@ -37,7 +37,7 @@ pub(crate) struct Operator {
     first: String,
     text: String,
     reloader: Reloader,
-    runtime: Runtime,
+    runtime: NameOverrides,
     /// The names that are blocked by turns; none: no list is in use.
     pub(crate) blocks: Option<Blocks>,
     began: Instant,
@@ -125,7 +125,7 @@ impl Operator {
             first: text.to_owned(),
             text: text.to_owned(),
             files,
-            runtime: Runtime::of_nothing(),
+            runtime: NameOverrides::of_nothing(),
             blocks: text.contains("[[blocklist]]").then(Blocks::new),
             began: Instant::now(),
             versions: (1, 1),
@@ -197,7 +197,7 @@ impl Operator {
     }
 
     /// Compares what callers are told with what has come of it.
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         for mut one in std::mem::take(&mut self.asked) {
             let drain = one.drain.clone();
             match one.told.try_recv() {
@@ -360,7 +360,7 @@ impl Operator {
             self.runtime.askers().push(waiting);
         }
         self.runtime.turn(self.reloader.version());
-        self.hear();
+        self.receive();
         // How long the thread takes that reads files must not matter.
         while self.reloader.is_reading() {
             std::thread::yield_now();

@@ -204,7 +204,7 @@ impl Hop {
 
     /// Believes what it, or somebody for it, says of its place, or not (RFC 4861 section 7.2.5). `ours` is the port's own
     /// hardware address. Says whether it was believed.
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         heard: &Heard,
         ours: [u8; 6],

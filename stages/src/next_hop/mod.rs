@@ -100,11 +100,11 @@ impl NextHops {
     }
 
     /// Takes in what was heard on a port. Says whether it was believed.
-    pub fn hear(&mut self, port: usize, heard: &Heard, now: Duration) -> bool {
+    pub fn receive(&mut self, port: usize, heard: &Heard, now: Duration) -> bool {
         let is_it = |hop: &Hop| hop.plan.port == port && hop.plan.address == heard.address;
         let Some(number) = self.hops.iter().position(is_it) else { return false };
         let ours = self.ports.get(port).map_or([0; 6], |port| port.mac);
-        let believed = self.hops[number].hear(heard, ours, now, &mut self.spread);
+        let believed = self.hops[number].receive(heard, ours, now, &mut self.spread);
         self.publish(number);
         self.next_due = self.next_due.min(self.hops[number].next_probe());
         believed

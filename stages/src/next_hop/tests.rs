@@ -63,7 +63,7 @@ impl Link {
             self.probes.push((self.now, to, target));
             if let Some(mac) = self.answer {
                 let reply = Heard { address: target, ..heard(mac) };
-                self.hops.hear(0, &reply, self.now);
+                self.hops.receive(0, &reply, self.now);
             }
         }
     }
@@ -77,8 +77,8 @@ impl Link {
         }
     }
 
-    fn hear(&mut self, heard: &Heard) -> bool {
-        self.hops.hear(0, heard, self.now)
+    fn receive(&mut self, heard: &Heard) -> bool {
+        self.hops.receive(0, heard, self.now)
     }
 
     /// Some thread doubts a next hop.
@@ -203,7 +203,7 @@ fn a_replaced_next_hop_is_found_by_asking_everybody() {
         link.pass(STEP);
         lost |= link.mac().is_none();
         if link.probes.last().is_some_and(|probe| probe.1 == BROADCAST) {
-            moved = link.hear(&heard(OTHER));
+            moved = link.receive(&heard(OTHER));
         }
     }
     assert!(!lost && link.now < FRESH);
@@ -219,7 +219,7 @@ fn what_nobody_asked_for_is_used_until_everybody_was_asked() {
     link.changes();
     link.pass(seconds(5));
     link.probes.clear();
-    assert!(link.hear(&gratuitous(OTHER)));
+    assert!(link.receive(&gratuitous(OTHER)));
     assert_eq!((link.state(), link.mac()), (HopState::Stale, Some(OTHER)));
     assert_eq!(link.changes(), [HopChange::Moved { from: GATEWAY, to: OTHER }]);
     link.turn();
@@ -235,7 +235,7 @@ fn an_announcement_finds_a_next_hop_that_was_lost() {
     link.answer = None;
     link.pass(seconds(60));
     assert_eq!(link.state(), HopState::Failed);
-    assert!(link.hear(&gratuitous(GATEWAY)));
+    assert!(link.receive(&gratuitous(GATEWAY)));
     assert_eq!((link.state(), link.mac()), (HopState::Stale, Some(GATEWAY)));
     link.pass(USABLE + STEP);
     assert_eq!(link.mac(), None, "which alone does not keep it");
@@ -248,14 +248,14 @@ fn an_announcement_of_what_is_known_changes_nothing() {
     let before = link.probes.len();
     for _ in 0..100 {
         link.pass(STEP);
-        assert!(link.hear(&gratuitous(GATEWAY)));
+        assert!(link.receive(&gratuitous(GATEWAY)));
     }
     assert_eq!((link.state(), link.probes.len()), (HopState::Reachable, before));
     link.answer = None;
     for _ in 0..2000 {
         link.pass(STEP);
         if link.mac().is_some() {
-            link.hear(&gratuitous(GATEWAY));
+            link.receive(&gratuitous(GATEWAY));
         }
     }
     assert_eq!(link.report(0).counts.outages, 1, "it has to answer");
@@ -266,8 +266,8 @@ fn only_a_next_hop_on_its_own_port_is_heard() {
     let mut link = Link::new(&[plan(1)]);
     link.turn();
     let stranger = Heard { address: plan(9).address, ..gratuitous(OTHER) };
-    assert!(!link.hear(&stranger));
-    assert!(!link.hops.hear(1, &gratuitous(OTHER), link.now), "heard on another port");
+    assert!(!link.receive(&stranger));
+    assert!(!link.hops.receive(1, &gratuitous(OTHER), link.now), "heard on another port");
     assert_eq!(link.mac(), Some(GATEWAY));
 }
 
@@ -277,7 +277,7 @@ fn mac_addresses_that_no_host_has_are_refused() {
     link.answer = None;
     link.turn();
     for mac in [[0; 6], BROADCAST, [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
-        assert!(!link.hear(&heard(mac)) && !link.hear(&gratuitous(mac)), "{mac:x?}");
+        assert!(!link.receive(&heard(mac)) && !link.receive(&gratuitous(mac)), "{mac:x?}");
     }
     assert_eq!((link.mac(), link.report(0).counts.refused), (None, 8));
 }
@@ -288,9 +288,9 @@ fn our_own_mac_address_is_believed_only_in_an_answer() {
     let mut link = Link::new(&[plan(1)]);
     link.answer = None;
     link.turn();
-    assert!(!link.hear(&gratuitous(OUR_MAC)));
+    assert!(!link.receive(&gratuitous(OUR_MAC)));
     assert_eq!((link.mac(), link.report(0).counts.refused), (None, 1));
-    assert!(link.hear(&heard(OUR_MAC)));
+    assert!(link.receive(&heard(OUR_MAC)));
     assert_eq!(link.mac(), Some(OUR_MAC));
 }
 
@@ -303,7 +303,7 @@ fn without_the_override_flag_a_known_address_is_kept() {
     link.probes.clear();
     for solicited in [false, true] {
         let claim = Heard { override_: false, solicited, ..heard(OTHER) };
-        assert!(!link.hear(&claim));
+        assert!(!link.receive(&claim));
         assert_eq!((link.state(), link.mac()), (HopState::Stale, Some(GATEWAY)));
     }
     link.turn();
@@ -312,7 +312,7 @@ fn without_the_override_flag_a_known_address_is_kept() {
     let mut fresh = Link::new(&[plan(1)]);
     fresh.answer = None;
     fresh.turn();
-    assert!(fresh.hear(&Heard { override_: false, ..heard(OTHER) }), "nothing is replaced here");
+    assert!(fresh.receive(&Heard { override_: false, ..heard(OTHER) }), "nothing is replaced here");
     assert_eq!(fresh.state(), HopState::Reachable);
 }
 
@@ -320,10 +320,10 @@ fn without_the_override_flag_a_known_address_is_kept() {
 fn of_two_that_answer_the_first_counts() {
     let mut link = Link::new(&[plan(1)]);
     link.turn();
-    assert!(!link.hear(&heard(OTHER)), "a second answer to one question");
+    assert!(!link.receive(&heard(OTHER)), "a second answer to one question");
     assert_eq!((link.mac(), link.report(0).counts.refused), (Some(GATEWAY), 1));
     link.pass(SETTLED);
-    assert!(link.hear(&heard(OTHER)));
+    assert!(link.receive(&heard(OTHER)));
     assert_eq!(link.state(), HopState::Stale, "nobody had asked");
 }
 
@@ -335,8 +335,8 @@ fn a_flood_of_claims_costs_one_question_a_second() {
         link.pass(STEP);
         for claim in 0..10u8 {
             let mac = [2, claim, 0, 0, 0, number as u8];
-            link.hear(&gratuitous(mac));
-            link.hear(&Heard { override_: false, ..gratuitous(mac) });
+            link.receive(&gratuitous(mac));
+            link.receive(&Heard { override_: false, ..gratuitous(mac) });
         }
     }
     assert!(link.probes.len() <= 52, "{} in 50 seconds", link.probes.len());

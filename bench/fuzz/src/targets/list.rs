@@ -41,7 +41,7 @@ pub(crate) fn run(data: &[u8]) {
     for (listed, scope) in names.iter().take(MAX_NAMES) {
         let mut blocks = |name: Vec<u8>| {
             let asked = QueryFrame { name, ..query("a. A") };
-            let blocked = matches!(judge.ask(&asked), Judged::Answered(_));
+            let blocked = matches!(judge.ask(&asked), Judged::OutgoingAnswer(_));
             assert!(blocked, "{} is listed", asked.name.escape_ascii());
         };
         blocks(listed.to_ascii_uppercase());

@@ -72,7 +72,7 @@ impl Hops {
     }
 
     /// What is said of a next hop counts once, and is published if it is believed. Probes keep to their bound.
-    fn hear(&mut self, said: &heard::Heard) {
+    fn receive(&mut self, said: &heard::Heard) {
         // Whoever talks all the time is heard in all states of a next hop.
         self.now += Duration::from_millis(u64::from(said.mac[5]) * 100);
         let mut probes = Burst::new();
@@ -81,7 +81,7 @@ impl Hops {
         drop(probes);
         assert_eq!(self.pool.in_use(), 0);
         let counted = self.counted(said);
-        let is_believed = self.hops.hear(0, said, self.now);
+        let is_believed = self.hops.receive(0, said, self.now);
         assert_eq!(self.counted(said), counted + 1, "it is believed or refused");
         let report =
             self.hops.table().report(self.now).find(|hop| hop.plan.address == said.address);
@@ -263,7 +263,7 @@ pub(crate) fn run(data: &[u8]) {
             Arrival::Neighbor => {
                 let said = heard(packet.frame.bytes(), packet.layout).expect("it was heard");
                 assert!(NEXT_HOPS.contains(&said.address));
-                HOPS.with_borrow_mut(|hops| hops.hear(&said));
+                HOPS.with_borrow_mut(|hops| hops.receive(&said));
             }
             arrival => {
                 let reply = reply.expect("what passes can be read");

@@ -17,7 +17,7 @@ use crate::inlet::Inlet;
 use crate::miss_rings::MissRings;
 use crate::probe::{self, Prober};
 use crate::ring::{RingReceiver, RingSender, ring};
-use crate::slowpath::Answered;
+use crate::slowpath::OutgoingAnswer;
 use crate::topology::{Topology, WorkerPlan};
 use crate::transmitter::Transmitter;
 use crate::worker::{Outlet, WorkerEnds};
@@ -55,7 +55,7 @@ pub type RingGauges = Arc<[(RingEnds, Arc<RingGauge>)]>;
 pub(super) struct SlowPathRings {
     pub(super) misses: Vec<RingReceiver<Miss>>,
     pub(super) hits: Vec<RingReceiver<Hit>>,
-    pub(super) answers: Vec<RingSender<Answered>>,
+    pub(super) answers: Vec<RingSender<OutgoingAnswer>>,
     pub(super) answers_to: Vec<usize>,
     /// The ring of queries, if an upstream is asked over a port.
     pub(super) queries: Option<RingSender<Frame>>,

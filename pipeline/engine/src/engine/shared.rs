@@ -137,7 +137,7 @@ impl Shared {
                 clock: self.gauges.clock,
                 published: Arc::clone(&self.gauges.workers[index]),
             };
-            Worker::new(self.stages.man(plan.stages), ends, lent, means)
+            Worker::new(self.stages.line_for(plan.stages), ends, lent, means)
         });
         workers.collect()
     }

@@ -27,7 +27,7 @@ use pmdns_stages::wire::layout::Layout;
 use pmdns_stages::{Batch, Packet, StageName, Step, Tick};
 
 use crate::ring::{RingReceiver, RingSender, ring};
-use crate::station::Lap;
+use crate::station::StageTimer;
 
 /// Observers of a core at a time, at most.
 pub const MAX_OBSERVERS: usize = 8;
@@ -136,8 +136,8 @@ impl Observers {
         &mut self,
         batch: &mut Batch,
         stage: StageName,
-        lap: &mut Lap,
-        run: impl FnOnce(&mut Batch, &mut Lap),
+        lap: &mut StageTimer,
+        run: impl FnOnce(&mut Batch, &mut StageTimer),
     ) {
         let here = Step::at(stage);
         let stood = batch.iter().enumerate().filter(|(_, packet)| packet.step == here);

@@ -6,7 +6,7 @@ use pmdns_nics::Burst;
 use pmdns_stages::testing::query;
 
 use super::*;
-use crate::slowpath::Answered;
+use crate::slowpath::OutgoingAnswer;
 use crate::testing::{Rig, config};
 
 /// Where each packet went: the core that saw it, the stage and the step, or that an answer left.
@@ -88,7 +88,7 @@ fn every_packet_that_leaves_a_station_is_seen() {
     let frame = rig.frame(&query("miss.example. A").frame_bytes());
     let len = frame.bytes().len();
     let (layout, origin) = (Default::default(), Origin::Failure);
-    let answer = Answered { frame, received, layout, origin, why: None };
+    let answer = OutgoingAnswer { frame, received, layout, origin, why: None };
     assert!(rig.slow_path[0].outlets[0].push(answer).is_ok());
     rig.settle();
     assert_eq!(seen.lock().unwrap().last(), Some(&(0, None, len.to_string())));

@@ -1,7 +1,7 @@
 //! The rings of one slow path thread. Misses and hits come in from the data cores, and new rules. Answers leave. Tests that step
 //! a resolver use the same code.
 
-use pmdns_resolver::{Answered, Resolver, Time};
+use pmdns_resolver::{OutgoingAnswer, Resolver, Time};
 use pmdns_stages::cache::Hit;
 use pmdns_stages::miss::Miss;
 
@@ -90,7 +90,7 @@ pub fn burst(cores_resolve: bool, workers: usize) -> usize {
 
 /// Pushes the resolver's answers into the rings to the cores that transmit, and says how much room is left. There is a ring for
 /// each outlet.
-pub fn send_answers(resolver: &mut Resolver, rings: &mut [RingSender<Answered>]) {
+pub fn send_answers(resolver: &mut Resolver, rings: &mut [RingSender<OutgoingAnswer>]) {
     for (outlet, ring) in rings.iter_mut().enumerate() {
         let answers = resolver.take_answers(outlet);
         let count = answers.len();

@@ -58,7 +58,7 @@ impl Kernel {
     }
 
     /// Passes received bytes to `resolver`. Returns how many sockets were ready.
-    pub(super) fn hear(&mut self, now: Time, resolver: &mut Resolver) -> usize {
+    pub(super) fn receive(&mut self, now: Time, resolver: &mut Resolver) -> usize {
         if self.open == 0 {
             return 0;
         }
@@ -71,27 +71,27 @@ impl Kernel {
         let ready: ArrayVec<Ready, MAX_READY> = ready.collect();
         for socket in &ready {
             match *socket {
-                Ready::Batch(slot) => self.hear_batch(now, slot, resolver),
-                Ready::Connection(slot) => self.hear_connection(now, slot, resolver),
+                Ready::Batch(slot) => self.receive_batch(now, slot, resolver),
+                Ready::Connection(slot) => self.receive_connection(now, slot, resolver),
             }
         }
         ready.len()
     }
 
     /// If the batch ends meanwhile, reading stops. Its socket is closed with the resolver's output.
-    fn hear_batch(&mut self, now: Time, slot: usize, resolver: &mut Resolver) {
+    fn receive_batch(&mut self, now: Time, slot: usize, resolver: &mut Resolver) {
         while resolver.has_batch(slot)
             && let Some(socket) = self.batches.get(slot).and_then(Option::as_ref)
         {
             match socket.recv(&mut self.buffer[..]) {
-                Ok(len) => resolver.hear_batch(now, slot, &self.buffer[..len]),
+                Ok(len) => resolver.receive_batch(now, slot, &self.buffer[..len]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => resolver.break_batch(now, slot, &error),
             }
         }
     }
 
-    fn hear_connection(&mut self, now: Time, slot: usize, resolver: &mut Resolver) {
+    fn receive_connection(&mut self, now: Time, slot: usize, resolver: &mut Resolver) {
         self.write(now, slot, resolver);
         while resolver.has_connection(slot)
             && let Some(stream) = self.connections.get_mut(slot).and_then(Option::as_mut)
@@ -100,7 +100,7 @@ impl Kernel {
                 Ok(0) => {
                     resolver.break_connection(now, slot, &io::ErrorKind::UnexpectedEof.into());
                 }
-                Ok(len) => resolver.hear_connection(now, slot, &self.buffer[..len]),
+                Ok(len) => resolver.receive_connection(now, slot, &self.buffer[..len]),
                 Err(error) if is_early(&error) => return,
                 Err(error) => resolver.break_connection(now, slot, &error),
             }

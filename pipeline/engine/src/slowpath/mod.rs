@@ -37,8 +37,8 @@ pub(crate) use pmdns_resolver::Block;
 #[cfg(fuzzing)]
 pub use pmdns_resolver::fuzz_api;
 pub use pmdns_resolver::{
-    Answered, CacheCounters, CacheSnapshot, Counters, CountersSnapshot, Parts, UpstreamCounters,
-    UpstreamSnapshot,
+    CacheCounters, CacheSnapshot, Counters, CountersSnapshot, OutgoingAnswer, Parts,
+    UpstreamCounters, UpstreamSnapshot,
 };
 pub use port::{Hops, PortDriver, PortParts, Seeker};
 pub use random::random;
@@ -69,7 +69,7 @@ pub struct SlowPathParts {
     /// The driver of queries over ports, if an upstream is asked so.
     pub ports: Option<(PortParts, Hops)>,
     /// Rings to the workers that transmit.
-    pub outlets: Vec<RingSender<Answered>>,
+    pub outlets: Vec<RingSender<OutgoingAnswer>>,
     /// The clock with which misses were time-stamped.
     pub clock: Clock,
     /// Orders about its shard of the cache.
@@ -99,7 +99,7 @@ pub struct SlowPath {
     clock: Clock,
     inlets: Inlets,
     /// Rings to the workers that transmit, by outlet.
-    outlets: Vec<RingSender<Answered>>,
+    outlets: Vec<RingSender<OutgoingAnswer>>,
     requests: Receiver<JobRequest>,
     /// When a question was last under way.
     idle_since: Duration,
@@ -175,7 +175,7 @@ impl SlowPath {
         let Self { inlets, resolver, encrypted, .. } = self;
         inlets.take_rules(now, resolver, |change| encrypted.follow(change));
         let taken = self.inlets.take_misses(now, &mut self.resolver);
-        let heard = self.hear(now);
+        let heard = self.receive(now);
         self.send_answers();
         let done = heard + self.resolver.turn(now);
         self.carry_out(now);
@@ -221,17 +221,17 @@ impl SlowPath {
     }
 
     /// Passes all input to the resolver. Returns how much there was.
-    fn hear(&mut self, now: Time) -> usize {
+    fn receive(&mut self, now: Time) -> usize {
         let Self { resolver, kernel, ports, encrypted, validation, inlets, requests, .. } = self;
         if resolver.takes_jobs()
             && let Ok(request) = requests.try_recv()
         {
             resolver.begin_job(now, request.into_job());
         }
-        let mut heard = kernel.hear(now, resolver);
-        heard += ports.as_mut().map_or(0, |ports| ports.hear(now, resolver));
-        heard += tell(|| encrypted.hear(), |report| resolver.hear_encrypted(now, report));
-        heard += tell(|| validation.hear(), |report| resolver.hear_validation(now, report));
+        let mut heard = kernel.receive(now, resolver);
+        heard += ports.as_mut().map_or(0, |ports| ports.receive(now, resolver));
+        heard += tell(|| encrypted.receive(), |report| resolver.receive_encrypted(now, report));
+        heard += tell(|| validation.receive(), |report| resolver.hear_validation(now, report));
         heard + inlets.take_hits(now, resolver)
     }
 
@@ -260,7 +260,7 @@ impl SlowPath {
                 Output::CloseConnection(slot) => kernel.close_connection(slot),
                 Output::AskEncrypted(request) => {
                     if let Err(report) = encrypted.ask(request) {
-                        resolver.hear_encrypted(now, report);
+                        resolver.receive_encrypted(now, report);
                     }
                 }
                 Output::Validate(work) => validation.begin(work),

@@ -11,7 +11,7 @@ use crate::inlet::Inlet;
 use crate::miss_rings::MissRings;
 use crate::reply_rings::ReplyRings;
 use crate::ring::{RingReceiver, RingSender};
-use crate::slowpath::Answered;
+use crate::slowpath::OutgoingAnswer;
 use crate::transmitter::Transmitter;
 
 /// One worker's ends of queues and rings.
@@ -27,7 +27,7 @@ pub(crate) struct WorkerEnds {
     /// Rings for notes of hits, by cache shard; empty if hits are not reported.
     pub(crate) hits: Vec<RingSender<Hit>>,
     /// Rings from the slow path.
-    pub(crate) answers: Vec<RingReceiver<Answered>>,
+    pub(crate) answers: Vec<RingReceiver<OutgoingAnswer>>,
     /// Rings of queries from the slow path that leave by ports.
     pub(crate) queries: Vec<RingReceiver<Frame>>,
     /// Rings to the slow path for what comes for these queries.

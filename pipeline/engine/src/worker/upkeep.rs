@@ -4,7 +4,7 @@ use pmdns_nics::Burst;
 use pmdns_stages::{Packet, Step, Tick};
 
 use super::Worker;
-use crate::station::Lap;
+use crate::station::StageTimer;
 
 impl Worker {
     /// Announces addresses, reports multicast groups, and gives up the queues of ports that leave.
@@ -44,7 +44,7 @@ impl Worker {
         (self.tally.made, self.tally.probes) = (self.tally.made + count, self.tally.probes + count);
         let now = self.means.clock.now();
         self.batch.extend(frames.drain(..).map(|frame| Packet::arrived(frame, now)));
-        let mut lap = Lap::start(self.means.clock, now);
+        let mut lap = StageTimer::start(self.means.clock, now);
         let context = self.means.clock.context(now);
         self.line.process(&mut self.batch, &context, &mut lap);
         if self.hand_misses_on(&context) {

@@ -82,7 +82,7 @@ impl Wired {
     /// Takes turns of these threads, of cores up to `most`, and takes the answers that have left.
     pub(crate) fn turn(&mut self, threads: impl Iterator<Item = usize>, most: usize) {
         self.line.time.advance(STEP);
-        self.line.hear(&mut self.upstream);
+        self.line.receive(&mut self.upstream);
         threads.for_each(|thread| self.line.turn(thread, most, &mut self.upstream));
         for frame in self.line.sent(&mut self.upstream) {
             let message = &frame.bytes()[MESSAGE_AT..];

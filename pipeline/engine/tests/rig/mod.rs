@@ -16,7 +16,7 @@ use pmdns_engine::clock::Clock;
 use pmdns_engine::ring::{RingReceiver, RingSender, ring};
 use pmdns_engine::rules::{LineRules, RulesInbox, RulesPublisher, RulesUpdate};
 use pmdns_engine::slowpath::{
-    self, Anchors, Answered, Counters, CountersSnapshot, Inlets, Parts, SlowPathParts,
+    self, Anchors, Counters, CountersSnapshot, Inlets, OutgoingAnswer, Parts, SlowPathParts,
     UpstreamSnapshot,
 };
 use pmdns_engine::snapshot::CacheJobs;
@@ -54,7 +54,7 @@ pub(crate) struct Rig {
     cache_jobs: CacheJobs,
     misses: Vec<RingSender<Miss>>,
     notes: RingSender<Hit>,
-    answers: RingReceiver<Answered>,
+    answers: RingReceiver<OutgoingAnswer>,
     counters: Arc<Counters>,
     upstreams: UpstreamsInUse,
     clock: Clock,

@@ -253,7 +253,7 @@ impl<'a> Play<'a> {
             (0..self.line.threads())
                 .for_each(|thread| self.line.turn(thread, 1, &mut self.upstreams));
             if self.upstreams.is_busy() {
-                self.line.hear(&mut self.upstreams);
+                self.line.receive(&mut self.upstreams);
                 quiet = 0;
             }
             for frame in self.line.sent(&mut self.upstreams) {

@@ -101,7 +101,7 @@ impl Driver {
         network.now = time.now();
         let mut done = slow_path.turn(&clock, network);
         while let Some(arrival) = network.arrival(time.now()) {
-            slow_path.hear(arrival, &clock, network);
+            slow_path.receive(arrival, &clock, network);
             done += 1;
         }
         done

@@ -87,7 +87,7 @@ impl Loopback {
 
     /// Has a server reply to a query that did not come over a stream.
     fn reply(&mut self, to: SocketAddr, server: &Server, asked: &Asked, back: Back) {
-        let sends = server.hear(asked);
+        let sends = server.receive(asked);
         match back {
             Back::Datagram(socket) => {
                 for (delay, send) in server.arriving(asked, sends) {
@@ -131,7 +131,7 @@ impl Loopback {
         }
         let mut sends = Vec::new();
         while let Some(message) = stream.query() {
-            sends.extend(server.hear(&Asked { message, from, over_tcp: true }));
+            sends.extend(server.receive(&Asked { message, from, over_tcp: true }));
         }
         if faults.reorder.get() {
             sends.reverse();

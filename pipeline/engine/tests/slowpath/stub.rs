@@ -149,7 +149,7 @@ impl Stub {
 
 impl Server {
     /// What it does about a query.
-    pub(crate) fn hear(&self, asked: &Asked) -> Vec<Send> {
+    pub(crate) fn receive(&self, asked: &Asked) -> Vec<Send> {
         self.asked.borrow_mut().push(asked.clone());
         (self.script)(asked)
     }

@@ -41,7 +41,7 @@ pub(crate) enum Taken {
     /// It is lost.
     Lost,
     /// It asks for a next hop, which answers.
-    Answered(Vec<u8>),
+    OutgoingAnswer(Vec<u8>),
     /// It is a query, and who waits for the reply.
     Query(Owner, Asked),
 }
@@ -83,7 +83,7 @@ impl Link {
             None => {
                 let packet = self.far.take(frame);
                 assert_eq!(packet.step, Step::TRANSMIT, "nobody answers {frame:02x?}");
-                Taken::Answered(packet.frame.bytes().to_vec())
+                Taken::OutgoingAnswer(packet.frame.bytes().to_vec())
             }
         };
         self.taken += u64::from(!matches!(taken, Taken::NotOurs));

@@ -137,7 +137,7 @@ impl Stepping {
     }
 
     /// Tells the threads of the slow path what has arrived.
-    pub(crate) fn hear(&mut self, network: &mut dyn Network) {
+    pub(crate) fn receive(&mut self, network: &mut dyn Network) {
         while let Some(arrival) = network.arrival(self.time.now()) {
             let thread = &mut self.slow_path[arrival.thread];
             match thread.frame_of(&arrival).filter(|_| self.link.is_some()) {
@@ -145,7 +145,7 @@ impl Stepping {
                     let frame = frame.iter();
                     frame.for_each(|frame| self.feed(frame, left_by));
                 }
-                None => thread.hear(arrival, &self.clock, network),
+                None => thread.receive(arrival, &self.clock, network),
             }
         }
     }
@@ -225,7 +225,7 @@ impl Stepping {
                     };
                     match link.take(frame.bytes(), number) {
                         Taken::NotOurs => frames.push(frame),
-                        Taken::Answered(answer) => answers.push((answer, number)),
+                        Taken::OutgoingAnswer(answer) => answers.push((answer, number)),
                         Taken::Query(owner, asked) => {
                             if let Some(thread) = self.slow_path.get_mut(usize::from(owner.thread))
                             {

@@ -118,10 +118,10 @@ impl PortWire {
     }
 
     /// Has the driver read what has arrived, and ask for next hops.
-    pub(crate) fn hear(&mut self, now: Time, resolver: &mut Resolver) -> usize {
-        let heard = self.driver.hear(now, resolver);
+    pub(crate) fn receive(&mut self, now: Time, resolver: &mut Resolver) -> usize {
+        let heard = self.driver.receive(now, resolver);
         assert!(self.carry().is_empty(), "only next hops are asked for");
-        heard + self.driver.hear(now, resolver)
+        heard + self.driver.receive(now, resolver)
     }
 
     /// A datagram of an upstream arrives.

@@ -8,7 +8,9 @@ use crossbeam_channel::Receiver;
 use pmdns_engine::clock::Clock;
 use pmdns_engine::data_core::Shard;
 use pmdns_engine::ring::RingSender;
-use pmdns_engine::slowpath::{Answered, Inlets, JobRequest, SlowPathParts, send_answers, time};
+use pmdns_engine::slowpath::{
+    Inlets, JobRequest, OutgoingAnswer, SlowPathParts, send_answers, time,
+};
 use pmdns_hierarchy::Rng;
 use pmdns_resolver::validation::{ReplyValidator, ValidationReport, Work};
 use pmdns_resolver::{Job, Means, NetworkLimits, Output, Query, Random, Resolver, Route, Time};
@@ -28,7 +30,7 @@ pub(crate) struct SlowPath {
     validation: Option<ReplyValidator>,
     now: Time,
     inlets: Inlets,
-    outlets: Vec<RingSender<Answered>>,
+    outlets: Vec<RingSender<OutgoingAnswer>>,
     jobs: VecDeque<Job>,
     requests: Receiver<JobRequest>,
     batches: Vec<Option<Socket>>,
@@ -131,7 +133,7 @@ impl SlowPath {
         // The network model knows encrypted upstreams by their slots.
         inlets.take_rules(*now, resolver, |_| {});
         let taken = inlets.take_misses(*now, resolver) + inlets.take_hits(*now, resolver);
-        let taken = taken + self.port.as_mut().map_or(0, |port| port.hear(*now, resolver));
+        let taken = taken + self.port.as_mut().map_or(0, |port| port.receive(*now, resolver));
         let done = self.validate(clock) + self.resolver.turn(self.now);
         self.carry_out(clock, network);
         taken + done
@@ -285,21 +287,21 @@ impl SlowPath {
     }
 
     /// Takes in what has arrived.
-    pub(crate) fn hear(&mut self, arrival: Arrival, clock: &Clock, network: &mut dyn Network) {
+    pub(crate) fn receive(&mut self, arrival: Arrival, clock: &Clock, network: &mut dyn Network) {
         self.begin(clock);
         let Arrival { socket, bytes, .. } = arrival;
         let has = |one: &Option<Socket>| one.is_some_and(|one| one.number == socket);
         if let Bytes::Encrypted(report) = bytes {
-            self.resolver.hear_encrypted(self.now, report);
+            self.resolver.receive_encrypted(self.now, report);
         } else if let Some(slot) = self.batches.iter().position(has) {
-            self.hear_batch(slot, bytes);
+            self.receive_batch(slot, bytes);
         } else if let Some(slot) = self.connections.iter().position(has) {
-            self.hear_connection(slot, bytes, network);
+            self.receive_connection(slot, bytes, network);
         }
         self.carry_out(clock, network);
     }
 
-    fn hear_batch(&mut self, slot: usize, bytes: Bytes) {
+    fn receive_batch(&mut self, slot: usize, bytes: Bytes) {
         if let Some(port) = &mut self.port
             && let Some(asked) = self.over_port.get(slot).cloned().flatten()
         {
@@ -308,26 +310,26 @@ impl SlowPath {
                 Bytes::Broken(_) => port.refuse(&asked),
                 _ => {}
             }
-            port.hear(self.now, &mut self.resolver);
+            port.receive(self.now, &mut self.resolver);
             return;
         }
         let to = self.batches[slot].map(|socket| socket.to);
         match bytes {
             Bytes::Datagram(from, bytes) if Some(from) == to => {
-                self.resolver.hear_batch(self.now, slot, &bytes);
+                self.resolver.receive_batch(self.now, slot, &bytes);
             }
             Bytes::Broken(kind) => self.resolver.break_batch(self.now, slot, &kind.into()),
             _ => {}
         }
     }
 
-    fn hear_connection(&mut self, slot: usize, bytes: Bytes, network: &mut dyn Network) {
+    fn receive_connection(&mut self, slot: usize, bytes: Bytes, network: &mut dyn Network) {
         self.write(slot, network);
         if !self.resolver.has_connection(slot) {
             return;
         }
         match bytes {
-            Bytes::Stream(bytes) => self.resolver.hear_connection(self.now, slot, &bytes),
+            Bytes::Stream(bytes) => self.resolver.receive_connection(self.now, slot, &bytes),
             Bytes::End => {
                 self.resolver.break_connection(
                     self.now,

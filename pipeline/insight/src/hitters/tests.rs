@@ -3,7 +3,7 @@
 use pmdns_control::{Hitter, HittersQuery, Window};
 use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
-use pmdns_resolver::{Answered, Origin};
+use pmdns_resolver::{Origin, OutgoingAnswer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::testing::query;
 
@@ -55,7 +55,7 @@ impl Counted {
             let flags = packet.layout.dns() + 3;
             packet.frame.bytes_mut()[flags] |= rcode;
             let (received, layout) = (packet.received, packet.layout);
-            let answered = Answered {
+            let answered = OutgoingAnswer {
                 frame: packet.frame,
                 received,
                 layout,

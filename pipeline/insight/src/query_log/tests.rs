@@ -10,7 +10,7 @@ use pmdns_control::query_log::LogSearch;
 use pmdns_engine::encrypted::without_encrypted;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
-use pmdns_resolver::{Answered, Origin};
+use pmdns_resolver::{Origin, OutgoingAnswer};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::testing::query;
 
@@ -128,7 +128,7 @@ fn an_answer_of_the_slow_path_has_its_upstream() {
     for origin in [Origin::Upstream(0), Origin::Stale, Origin::Failure] {
         let packet = Miss::packet(&miss, &rig.pool, pmdns_stages::Answer::None).unwrap();
         let (layout, received) = (packet.layout, packet.received);
-        let answer = Answered { frame: packet.frame, received, layout, origin, why: None };
+        let answer = OutgoingAnswer { frame: packet.frame, received, layout, origin, why: None };
         assert!(rig.slow_path[0].outlets[0].push(answer).is_ok());
     }
     rig.settle();

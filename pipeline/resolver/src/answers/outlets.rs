@@ -11,7 +11,7 @@ use crate::origin::Origin;
 
 /// An answer on its way to the core that transmits it.
 #[derive(Debug)]
-pub struct Answered {
+pub struct OutgoingAnswer {
     /// The whole answer.
     pub frame: Frame,
     /// When its query came.
@@ -24,7 +24,7 @@ pub struct Answered {
     pub why: Option<ExtendedError>,
 }
 
-impl Answered {
+impl OutgoingAnswer {
     /// The answer that this packet has become.
     pub fn new(packet: Packet, origin: Origin) -> Self {
         let Packet { frame, received, layout, extended_error: why, .. } = packet;
@@ -32,7 +32,8 @@ impl Answered {
     }
 }
 
-const _: () = assert!(size_of::<Answered>() <= 64, "an answer crosses cores in one cache line");
+const _: () =
+    assert!(size_of::<OutgoingAnswer>() <= 64, "an answer crosses cores in one cache line");
 
 /// The answers of one thread, by outlet. An answer waits only if its outlet has room for it. So no frame is held for an
 /// answer that cannot leave, and the fate of every answer is known at once.
@@ -40,7 +41,7 @@ pub(crate) struct Outlets(Vec<Outlet>);
 
 /// The answers for one core.
 struct Outlet {
-    answers: Vec<Answered>,
+    answers: Vec<OutgoingAnswer>,
     /// How many may wait.
     room: usize,
     /// How many were dropped for want of room since the driver was told.
@@ -56,7 +57,7 @@ impl Outlets {
     }
 
     /// Takes an answer, or drops it for want of room. Returns whether it was taken.
-    pub(crate) fn push(&mut self, outlet: usize, answer: Answered) -> bool {
+    pub(crate) fn push(&mut self, outlet: usize, answer: OutgoingAnswer) -> bool {
         let Outlet { answers, room, refused } = &mut self.0[outlet];
         let has_room = answers.len() < *room;
         if has_room {
@@ -68,7 +69,7 @@ impl Outlets {
     }
 
     /// Takes out all answers that wait.
-    pub(crate) fn take(&mut self, outlet: usize) -> Drain<'_, Answered> {
+    pub(crate) fn take(&mut self, outlet: usize) -> Drain<'_, OutgoingAnswer> {
         self.0[outlet].answers.drain(..)
     }
 

@@ -12,7 +12,7 @@ use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Reason, Stage, Step};
 
-use super::outlets::{Answered, Outlets};
+use super::outlets::{OutgoingAnswer, Outlets};
 use crate::counters::{Counters, count};
 use crate::origin::Origin;
 use crate::questions::pending::Waiter;
@@ -145,11 +145,13 @@ impl Responder {
 
     fn hand_over(&mut self, packet: Packet, step: Step, origin: Origin, outlet: usize) -> Fate {
         match step {
-            Step::TRANSMIT => match self.outlets.push(outlet, Answered::new(packet, origin)) {
-                true => Fate::Sent,
-                // The newest answer is dropped. The client asks again and hits the cache.
-                false => Fate::OutletFull,
-            },
+            Step::TRANSMIT => {
+                match self.outlets.push(outlet, OutgoingAnswer::new(packet, origin)) {
+                    true => Fate::Sent,
+                    // The newest answer is dropped. The client asks again and hits the cache.
+                    false => Fate::OutletFull,
+                }
+            }
             Step::SLOW_PATH => Fate::Evicted,
             step => {
                 if packet.layout.is_stream() {
@@ -163,7 +165,7 @@ impl Responder {
 
     /// Tells a stream client's connection that no answer follows. If that finds no room, it waits for its deadline.
     fn tell_dropped(&mut self, packet: Packet, outlet: usize) {
-        self.outlets.push(outlet, Answered::new(packet.into_dropped_note(), Origin::Silence));
+        self.outlets.push(outlet, OutgoingAnswer::new(packet.into_dropped_note(), Origin::Silence));
     }
 
     /// The counter for an answer: the one that `sent` chooses, or the reason why it was not sent.

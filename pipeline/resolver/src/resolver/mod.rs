@@ -31,7 +31,7 @@ use pmdns_stages::{Context, Tick};
 use pmdns_validator::TrustAnchors;
 
 use crate::answers::Answers;
-use crate::answers::outlets::{Answered, Outlets};
+use crate::answers::outlets::{OutgoingAnswer, Outlets};
 use crate::answers::responder::Responder;
 use crate::answers::stale::Stale;
 use crate::answers::store::Store;
@@ -200,7 +200,7 @@ impl Resolver {
     }
 
     /// The answers that wait at an outlet. The driver takes them to the core that transmits them.
-    pub fn take_answers(&mut self, outlet: usize) -> Drain<'_, Answered> {
+    pub fn take_answers(&mut self, outlet: usize) -> Drain<'_, OutgoingAnswer> {
         self.answers.responder.outlets.take(outlet)
     }
 

@@ -41,18 +41,18 @@ impl Resolver {
     }
 
     /// Takes in a datagram that has come for a batch.
-    pub fn hear_batch(&mut self, now: Time, slot: usize, datagram: &[u8]) {
+    pub fn receive_batch(&mut self, now: Time, slot: usize, datagram: &[u8]) {
         self.set_time(now);
-        if let Some(replied) = self.upstreams.hear_batch(slot, datagram) {
+        if let Some(replied) = self.upstreams.receive_batch(slot, datagram) {
             self.conclude(replied, datagram);
         }
         self.learn_failures();
     }
 
     /// Takes in an arrival over a port for a batch. Says whether it was the reply to a query.
-    pub fn hear_port(&mut self, now: Time, slot: usize, arrived: Arrived<'_>) -> bool {
+    pub fn receive_port(&mut self, now: Time, slot: usize, arrived: Arrived<'_>) -> bool {
         self.set_time(now);
-        let replied = self.upstreams.hear_port(slot, arrived);
+        let replied = self.upstreams.receive_port(slot, arrived);
         let is_reply = replied.is_some();
         if let Some(replied) = replied
             && let Arrived::Datagram { message, .. } = arrived
@@ -96,7 +96,7 @@ impl Resolver {
     }
 
     /// Takes in what has come over a connection.
-    pub fn hear_connection(&mut self, now: Time, slot: usize, bytes: &[u8]) {
+    pub fn receive_connection(&mut self, now: Time, slot: usize, bytes: &[u8]) {
         self.set_time(now);
         self.upstreams.receive(slot, bytes);
         while let Some((replied, reply)) = self.upstreams.next_tcp_reply(slot) {
@@ -120,9 +120,9 @@ impl Resolver {
     }
 
     /// Takes in what came of a query to an encrypted upstream.
-    pub fn hear_encrypted(&mut self, now: Time, report: EncryptedReport) {
+    pub fn receive_encrypted(&mut self, now: Time, report: EncryptedReport) {
         self.set_time(now);
-        if let Some((replied, reply)) = self.upstreams.hear_encrypted(report) {
+        if let Some((replied, reply)) = self.upstreams.receive_encrypted(report) {
             self.conclude(replied, &reply);
         }
         self.learn_failures();

@@ -148,7 +148,10 @@ impl Upstreams {
     }
 
     /// Takes in what came of a query to an encrypted upstream.
-    pub(crate) fn hear_encrypted(&mut self, report: EncryptedReport) -> Option<(Replied, Vec<u8>)> {
+    pub(crate) fn receive_encrypted(
+        &mut self,
+        report: EncryptedReport,
+    ) -> Option<(Replied, Vec<u8>)> {
         let EncryptedReport { slot, outcome } = report;
         let Some(outcome) = outcome else {
             let InFlight { ticket, attempt, sent, has_left, .. } = self.encrypted.note_late(slot);

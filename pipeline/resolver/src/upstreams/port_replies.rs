@@ -37,7 +37,7 @@ pub enum Arrived<'d> {
 
 impl Upstreams {
     /// Takes in what came over a port for the batch in this slot.
-    pub(crate) fn hear_port(&mut self, slot: usize, arrived: Arrived<'_>) -> Option<Replied> {
+    pub(crate) fn receive_port(&mut self, slot: usize, arrived: Arrived<'_>) -> Option<Replied> {
         let Some(batch) = self.network.batches.get(slot) else {
             self.note_unclaimed();
             return None;
@@ -51,7 +51,7 @@ impl Upstreams {
             return None;
         }
         match arrived {
-            Arrived::Datagram { message, .. } => return self.hear_batch(slot, message),
+            Arrived::Datagram { message, .. } => return self.receive_batch(slot, message),
             Arrived::Fragment { message, .. } => self.hear_fragment(slot, message),
             Arrived::Undelivered { id, is_too_long, .. } => {
                 self.hear_undelivered(slot, id, is_too_long);

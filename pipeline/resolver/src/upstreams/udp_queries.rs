@@ -135,7 +135,7 @@ impl Upstreams {
     }
 
     /// Takes in a datagram that has come for a batch.
-    pub(crate) fn hear_batch(&mut self, slot: usize, datagram: &[u8]) -> Option<Replied> {
+    pub(crate) fn receive_batch(&mut self, slot: usize, datagram: &[u8]) -> Option<Replied> {
         let batch = self.network.batches.get_mut(slot)?;
         let (upstream, sent) = (batch.upstream, batch.sent);
         let received = batch.sort(datagram);

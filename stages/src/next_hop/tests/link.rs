@@ -54,7 +54,7 @@ fn a_gateway_is_found_and_confirmed_over_both_families_and_in_a_vlan() {
                 let packet = received(&ours, answer.frame.bytes());
                 assert_eq!(packet.step, Step::REPLY, "{vlans:?}");
                 let heard = heard(packet.frame.bytes(), packet.layout).unwrap();
-                assert!(hops.hear(0, &heard, seconds(second)));
+                assert!(hops.receive(0, &heard, seconds(second)));
                 answers += 1;
             }
             let reports = || hops.table().report(seconds(second));

@@ -48,7 +48,7 @@ proptest! {
                 Event::Pass(millis) => link.now += Duration::from_millis(millis),
                 Event::Heard(heard) => {
                     told.insert((heard.address, heard.mac));
-                    link.hear(&heard);
+                    link.receive(&heard);
                 }
                 Event::LinkUp => link.hops.note_link_up(0, link.now),
                 Event::Doubt(hop) => link.doubt(hop),

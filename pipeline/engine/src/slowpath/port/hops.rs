@@ -86,11 +86,11 @@ impl HopWatch {
     }
 
     /// Takes in what a data core has heard of a next hop.
-    pub(super) fn hear(&mut self, packet: &Packet, now: Duration) {
+    pub(super) fn receive(&mut self, packet: &Packet, now: Duration) {
         if let Some(seeker) = &mut self.parts.seeker
             && let Some(heard) = heard(packet.frame.bytes(), packet.layout)
         {
-            seeker.hops.hear(usize::from(packet.frame.port()), &heard, now);
+            seeker.hops.receive(usize::from(packet.frame.port()), &heard, now);
         }
     }
 

@@ -168,7 +168,7 @@ impl PortDriver {
     }
 
     /// Passes what has come to `resolver`, and asks for the addresses of next hops. Returns how much came.
-    pub fn hear(&mut self, now: Time, resolver: &mut Resolver) -> usize {
+    pub fn receive(&mut self, now: Time, resolver: &mut Resolver) -> usize {
         let mut heard = 0;
         for ring in 0..self.parts.replies.len() {
             let mut packets: ArrayVec<Packet, MAX_TAKEN> = ArrayVec::new();
@@ -193,7 +193,7 @@ impl PortDriver {
 
     fn hear_packet(&mut self, now: Time, packet: &Packet, resolver: &mut Resolver) {
         let Some(reply) = ReplyPacket::read(packet, &self.parts.sources) else {
-            return self.hops.hear(packet, now.now);
+            return self.hops.receive(packet, now.now);
         };
         let slot = to_usize(reply.owner.slot.into());
         // The UDP port may belong to another query by now.
@@ -214,7 +214,7 @@ impl PortDriver {
             Arrival::Neighbor => return,
         };
         // A forged reply does not keep a next hop that is gone.
-        if resolver.hear_port(now, slot, arrived) {
+        if resolver.receive_port(now, slot, arrived) {
             self.hops.note_reply(hop.into());
         }
     }

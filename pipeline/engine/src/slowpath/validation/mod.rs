@@ -56,7 +56,7 @@ impl ValidationThread {
     }
 
     /// The next report, if there is one.
-    pub(super) fn hear(&self) -> Option<ValidationReport> {
+    pub(super) fn receive(&self) -> Option<ValidationReport> {
         self.reports.try_recv().ok()
     }
 }
