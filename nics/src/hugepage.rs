@@ -2,8 +2,12 @@
 //!
 //! The memory is zero, and all of it is in place when [`Arena::new`] returns. It is a slice of words that
 //! many threads may read while one writes. Without huge pages it is on normal ones, with a
-//! warning that says how to reserve them.
+//! warning that says how to reserve them. Another process can take it over with all that is in it.
 
+#[cfg(not(loom))]
+use std::io;
+#[cfg(not(loom))]
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use crate::sync::AtomicU64;
@@ -11,7 +15,11 @@ use crate::sync::AtomicU64;
 #[cfg(not(loom))]
 mod kernel;
 #[cfg(not(loom))]
+mod memfd;
+#[cfg(not(loom))]
 pub use kernel::{ArenaError, ArenaReport, PageKind};
+#[cfg(not(loom))]
+pub use memfd::AdoptError;
 
 /// Memory for the cache: zero at first, given back when dropped.
 #[derive(Debug)]
@@ -27,7 +35,11 @@ enum Memory {
     Heap,
     /// In a mapping of its own.
     #[cfg(not(loom))]
-    Mapped { _mapping: memmap2::MmapMut },
+    Mapped {
+        _mapping: memmap2::MmapRaw,
+        /// The file that is mapped; `None`: the memory is anonymous.
+        memfd: Option<memfd::Memfd>,
+    },
 }
 
 // SAFETY: the arena owns its memory, and hands out nothing but shared atomics.
@@ -47,6 +59,32 @@ impl Arena {
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the words live as long as the arena and are never borrowed uniquely.
         unsafe { self.words.as_ref() }
+    }
+}
+
+#[cfg(not(loom))]
+impl Arena {
+    /// The memory as another process can take it over with [`Arena::adopt`]. `None`: it is this process's alone.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.memfd().map(memfd::Memfd::descriptor)
+    }
+
+    /// Takes the lock of the one process that may write, and says whether it has it. It falls when the process ends. Memory
+    /// without a descriptor is never another's.
+    pub fn lock(&self) -> io::Result<bool> {
+        self.memfd().map_or(Ok(true), memfd::Memfd::lock)
+    }
+
+    /// Gives the lock up, so that another process can take it.
+    pub fn unlock(&self) -> io::Result<()> {
+        self.memfd().map_or(Ok(()), memfd::Memfd::unlock)
+    }
+
+    fn memfd(&self) -> Option<&memfd::Memfd> {
+        match &self.memory {
+            Memory::Heap => None,
+            Memory::Mapped { memfd, .. } => memfd.as_ref(),
+        }
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
-use memmap2::{Advice, MmapMut, MmapOptions};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use pmdns_config::Pages;
+use rustix::fs::MemfdFlags;
 
+use super::memfd::{AdoptError, Memfd};
 use super::{Arena, Memory};
 use crate::sync::AtomicU64;
 
@@ -18,6 +21,8 @@ const GIB: usize = 1 << 30;
 const MPOL_PREFERRED: libc::c_int = 1;
 /// `MPOL_F_NODE | MPOL_F_ADDR` of get_mempolicy(2): on which node is the page at this address?
 const NODE_OF_ADDRESS: libc::c_ulong = 1 | 2;
+/// Whether the kernel may put the pages of a memfd together to huge ones: `advise` is enough.
+const SHMEM_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
 /// NUMA nodes that can be named: bits of one mask.
 const MAX_NODES: u32 = u64::BITS;
 
@@ -71,6 +76,10 @@ pub enum ArenaError {
         /// The kernel's reason.
         source: io::Error,
     },
+
+    /// The memory of another process cannot be taken over.
+    #[error(transparent)]
+    Adopt(#[from] AdoptError),
 }
 
 impl PageKind {
@@ -98,8 +107,8 @@ impl Arena {
         check_node(numa_node)?;
         let huge_wanted = pages != Pages::Normal;
         for &page in candidates(bytes, pages) {
-            let mapping = match map(bytes, page, numa_node, huge_wanted) {
-                Ok(mapping) => mapping,
+            let (mapping, memfd) = match map(bytes, page, numa_node, huge_wanted) {
+                Ok(mapped) => mapped,
                 Err(source) if page == PageKind::Normal => {
                     return Err(ArenaError::NoMemory { mib: bytes.div_ceil(MIB), source });
                 }
@@ -120,9 +129,26 @@ impl Arena {
             }
             let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
             let report = ArenaReport { bytes: mapping.len(), page, numa_node: node, warning };
-            return Ok((over(mapping), report));
+            return Ok((over(mapping, memfd), report));
         }
         unreachable!("normal pages are the last candidate, and end the loop either way")
+    }
+
+    /// The memory that another process has made and filled, by a copy of its [`Arena::descriptor`].
+    pub fn adopt(descriptor: OwnedFd) -> Result<(Self, ArenaReport), ArenaError> {
+        let (memfd, page_bytes) = Memfd::adopt(descriptor)?;
+        // Its pages are there already; in the tables of this process they have yet to be.
+        let mapping = MmapOptions::new().len(memfd.bytes).populate().map_raw(memfd.file());
+        let mapping = mapping.map_err(AdoptError::NotMapped)?;
+        let mut huge = [PageKind::Huge2M, PageKind::Huge1G].into_iter();
+        let page = huge.find(|page| page.bytes() == page_bytes);
+        let report = ArenaReport {
+            bytes: memfd.bytes,
+            page: page.unwrap_or(PageKind::Normal),
+            numa_node: node_of(&mapping),
+            warning: None,
+        };
+        Ok((over(mapping, Some(memfd)), report))
     }
 }
 
@@ -138,37 +164,61 @@ fn candidates(bytes: usize, pages: Pages) -> &'static [PageKind] {
     }
 }
 
-/// Maps the memory and puts every page in place. A failure here is no failure of the arena yet.
-fn map(bytes: usize, page: PageKind, node: Option<u32>, huge_wanted: bool) -> io::Result<MmapMut> {
+/// Maps the memory, as a memfd if the kernel has one on such pages, and puts every page in place. A failure here is no
+/// failure of the arena yet.
+fn map(
+    bytes: usize,
+    page: PageKind,
+    node: Option<u32>,
+    huge_wanted: bool,
+) -> io::Result<(MmapRaw, Option<Memfd>)> {
     let len = bytes.checked_next_multiple_of(page.bytes()).ok_or(io::ErrorKind::OutOfMemory)?;
     let mut options = MmapOptions::new();
     options.len(len);
-    match page {
-        PageKind::Normal => {}
-        PageKind::Huge2M => drop(options.huge(Some(21))),
-        PageKind::Huge1G => drop(options.huge(Some(30))),
-    }
-    let mut mapping = options.map_anon()?;
+    let pages = match page {
+        PageKind::Normal => MemfdFlags::empty(),
+        PageKind::Huge2M => {
+            options.huge(Some(21));
+            MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB
+        }
+        PageKind::Huge1G => {
+            options.huge(Some(30));
+            MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB
+        }
+    };
+    // What the machine can never have, the kernel refuses as anonymous memory only. A memfd would take page after page
+    // until processes are killed.
+    drop(options.map_anon()?);
+    // Without reserved pages, huge ones of the kernel's own accord are worth more than memory that can pass.
+    let can_pass = page != PageKind::Normal || !huge_wanted || finds_shared_pages();
+    let memfd = if can_pass { Memfd::new(len, pages).ok() } else { None };
+    let shared = memfd.as_ref().map(|memfd| MmapOptions::new().len(len).map_raw(memfd.file()));
+    let (mapping, memfd) = match shared {
+        Some(Ok(mapping)) => (mapping, memfd),
+        _ => (options.map_anon()?.into(), None),
+    };
     if let Some(node) = node {
         prefer_node(&mapping, node);
     }
     if page == PageKind::Normal && huge_wanted {
-        // The kernel may still find huge pages of its own accord.
+        // The kernel may still find huge pages of its own accord; for a memfd if `SHMEM_PAGES` says so.
         let _only_a_hint = mapping.advise(Advice::HugePage);
     }
-    populate(&mut mapping, page)?;
-    Ok(mapping)
+    populate(&mapping, page)?;
+    Ok((mapping, memfd))
 }
 
 /// Puts every page in place, after its node was chosen. Asking the kernel turns a page that cannot be
 /// had into an error; touching it would kill the process.
-fn populate(mapping: &mut MmapMut, page: PageKind) -> io::Result<()> {
+fn populate(mapping: &MmapRaw, page: PageKind) -> io::Result<()> {
     match mapping.advise(Advice::PopulateWrite) {
         // Linux before 5.14 does not know the request.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            for byte in mapping.iter_mut().step_by(page.bytes()) {
+            for offset in (0..mapping.len()).step_by(page.bytes()) {
+                // SAFETY: the offset is inside the mapping.
+                let byte = unsafe { mapping.as_mut_ptr().add(offset) };
                 // SAFETY: the byte is ours; volatile, so that the write stays.
-                unsafe { std::ptr::from_mut(byte).write_volatile(0) };
+                unsafe { byte.write_volatile(0) };
             }
             Ok(())
         }
@@ -177,14 +227,14 @@ fn populate(mapping: &mut MmapMut, page: PageKind) -> io::Result<()> {
 }
 
 /// Wraps a mapping that is in place.
-fn over(mut mapping: MmapMut) -> Arena {
+fn over(mapping: MmapRaw, memfd: Option<Memfd>) -> Arena {
     let count = mapping.len() / size_of::<AtomicU64>();
     let start: NonNull<AtomicU64> =
         NonNull::new(mapping.as_mut_ptr()).expect("a mapping is not at null").cast();
     Arena {
-        // Page-aligned, zero, and in the mapping's own memory, which does not move with the value.
+        // Page-aligned, and in the mapping's own memory, which does not move with the value.
         words: NonNull::slice_from_raw_parts(start, count),
-        memory: Memory::Mapped { _mapping: mapping },
+        memory: Memory::Mapped { _mapping: mapping, memfd },
     }
 }
 
@@ -200,7 +250,7 @@ fn check_node(node: Option<u32>) -> Result<(), ArenaError> {
 }
 
 /// Asks for pages of a node, before there are any. If it has none the kernel takes another.
-fn prefer_node(mapping: &MmapMut, node: u32) {
+fn prefer_node(mapping: &MmapRaw, node: u32) {
     let mask: u64 = 1_u64.checked_shl(node).unwrap_or(0);
     // SAFETY: the range is a mapping of ours and the mask has the bits it says. A refusal, as in a
     // container without the right, leaves the kernel's own choice, which is reported.
@@ -218,7 +268,7 @@ fn prefer_node(mapping: &MmapMut, node: u32) {
 }
 
 /// The node of the first page.
-fn node_of(mapping: &MmapMut) -> Option<u32> {
+fn node_of(mapping: &MmapRaw) -> Option<u32> {
     let mut node: libc::c_int = -1;
     // SAFETY: the address is mapped, and `node` can be written.
     let code = unsafe {
@@ -265,6 +315,12 @@ fn advice(bytes: usize, pages: Pages, node: Option<u32>) -> String {
         "the cache is on normal pages and hits will be slower. It needs {needed} huge pages of \
          {name} and {free} are free. Reserve them with `{command}`{early} and restart"
     )
+}
+
+/// Whether the kernel may find huge pages for a memfd of its own accord.
+fn finds_shared_pages() -> bool {
+    let setting = fs::read_to_string(SHMEM_PAGES).unwrap_or_default();
+    ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|choice| setting.contains(choice))
 }
 
 #[cfg(all(test, not(miri)))]
