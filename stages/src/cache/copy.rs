@@ -34,6 +34,21 @@ pub fn message_start<const LEN: usize>(key: Key<'_>, entry: &impl Words) -> Arra
     message_bytes(key, entry).take(LEN).collect()
 }
 
+impl Head {
+    /// Whether the parts of the entry are where this head of it says, and fill it.
+    pub(super) fn is_sound(&self, entry: &impl Words) -> bool {
+        let mut buffer = NameBuffer::default();
+        let name = buffer.key_of(entry).name;
+        let ttl_count = usize::from(self.ttl_count);
+        let is_inside = |index| ttl_offset(entry, self, index) + 4 <= usize::from(self.body_len);
+        self.words() == self.ttls_at() + ttl_count.div_ceil(4)
+            && length(name) == Some(name.len())
+            && self.optional_at <= self.body_len
+            && ttl_count <= MAX_RECORDS
+            && (0..ttl_count).all(is_inside)
+    }
+}
+
 impl Entry {
     /// A copy of an entry in the cache; `None` if it was overwritten meanwhile.
     pub fn copy_of(view: &EntryView<'_>) -> Option<Self> {
@@ -57,10 +72,10 @@ impl Entry {
     /// it did; its TTLs do not matter, for clients get others. `None` if it expired before second 0, or is no entry.
     pub fn restored(words: &[u64], seed: Seed, age: u32, now: u32) -> Option<Self> {
         let mut entry = Self { words: words.into() };
-        if !entry.is_sound() {
+        let head = entry.head();
+        if words.len() != head.words() || !head.is_sound(&words) {
             return None;
         }
-        let head = entry.head();
         let lifetime = head.expires.checked_sub(head.learnt)?;
         match lifetime.checked_sub(age) {
             Some(left) => entry.set_times(now, now.saturating_add(left)),
@@ -75,25 +90,6 @@ impl Entry {
         let hash = key.hash(seed, seed.hash(key.name));
         entry.words[0] = hash;
         Some(entry)
-    }
-
-    /// Whether its parts are where the head says, and fill it.
-    fn is_sound(&self) -> bool {
-        let (words, head) = (self.words(), self.head());
-        let mut buffer = NameBuffer::default();
-        let name = self.key(&mut buffer).name;
-        let (body_len, optional_at) = (head.body_len, head.optional_at);
-        let ttls_end = head.ttls_at() + usize::from(head.ttl_count).div_ceil(4);
-        let are_ttls_inside = || {
-            let mut ttls = 0..usize::from(head.ttl_count);
-            ttls.all(|index| ttl_offset(&words, &head, index) + 4 <= usize::from(body_len))
-        };
-        words.len() == head.words()
-            && words.len() == ttls_end
-            && length(name) == Some(name.len())
-            && optional_at <= body_len
-            && usize::from(head.ttl_count) <= MAX_RECORDS
-            && are_ttls_inside()
     }
 
     /// The answer as a message: a header that says how many records there are, the question, the records.

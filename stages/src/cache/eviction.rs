@@ -1,6 +1,6 @@
 //! Eviction: the oldest entry is lost, or appended again if it is worth keeping.
 
-use pmdns_config::narrow::to_u32;
+use pmdns_config::narrow::{low_u32, to_u32};
 use pmdns_nics::sync::{Ordering, fence};
 
 use super::entry::Head;
@@ -98,7 +98,7 @@ impl Writer {
         if !self.span.has_room(lines) {
             return None;
         }
-        if !self.span.has_room_before(self.published, lines) {
+        if !self.span.has_room_before(low_u32(self.published), lines) {
             self.publish_tail();
         }
         Some(self.span.take(lines))
@@ -106,10 +106,9 @@ impl Writer {
 
     /// Tells readers what is not whole any more, before it is overwritten.
     fn publish_tail(&mut self) {
-        if self.published != self.span.tail() {
-            self.published = self.span.tail();
-            let tail = self.cache.tail(self.shard);
-            tail.store(u64::from(self.published), Ordering::Relaxed);
+        if self.published != self.span.tail_word() {
+            self.published = self.span.tail_word();
+            self.cache.tail(self.shard).store(self.published, Ordering::Relaxed);
             // A reader that sees a word stored from here on also sees the new tail.
             fence(Ordering::Release);
         }

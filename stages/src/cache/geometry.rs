@@ -51,6 +51,9 @@ pub enum CacheError {
     /// Not 1 to 64 shards.
     #[error("the cache cannot have {0} shards: choose 1 to {MAX_SHARDS}")]
     Shards(usize),
+    /// A shard that was taken over is not as a writer leaves it.
+    #[error("the cache that was taken over is not sound in shard {0}")]
+    Unsound(usize),
     /// The arena has too little room for so many shards.
     #[error(
         "{bytes} bytes are too little for a cache of {shards} shards: give it at least {needed} \
@@ -157,7 +160,6 @@ impl Geometry {
     }
 
     /// The lines of a shard's index, which is followed by its log.
-    #[cfg(test)]
     pub(super) fn index(&self, shard: usize) -> std::ops::Range<usize> {
         let start = self.index_start(shard);
         start..start + self.index_lines

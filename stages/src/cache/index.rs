@@ -8,6 +8,8 @@
 //! Of entries with the same home and the same tag only the last is found. That is the same key again, or
 //! once in 2^31 another one, which then takes turns with the first in not being cached.
 
+use std::ops::Range;
+
 use pmdns_config::narrow::low_u32;
 use pmdns_nics::sync::{AtomicU64, Ordering};
 
@@ -66,6 +68,12 @@ impl<'c> Index<'c> {
             found = scan(self.bucket(home ^ 1), wanted | AWAY >> 32);
         }
         (found != 0).then_some(low_u32(found))
+    }
+
+    /// The slots in use of these buckets.
+    pub(super) fn slots_in_use(self, buckets: Range<usize>) -> u64 {
+        let slots = self.buckets[buckets].as_flattened().iter();
+        slots.filter(|slot| slot.load(Ordering::Relaxed) != 0).count() as u64
     }
 
     /// Makes an entry findable. Only the shard's writer does, after it has written the entry.

@@ -4,14 +4,14 @@
 //! position is then a lap and a line, and finding the line is one mask. Positions of a lap that have no
 //! line are passed over. So are lines at its end that an entry did not fit in: entries are never split.
 
-use pmdns_config::narrow::to_u32;
+use pmdns_config::narrow::{low_u32, to_u32};
 
 /// The tail moves this many lines beyond what is needed at once, so that readers' copies of it are seldom
 /// invalidated.
 pub(super) const STEP_LINES: u32 = 64;
 
 /// A log's lap.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Laps {
     /// Lines of the log.
     lines: u32,
@@ -55,7 +55,7 @@ impl Laps {
 }
 
 /// The contents of the log: the writer's own account.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     laps: Laps,
     /// Where the next entry goes.
@@ -70,6 +70,42 @@ impl Span {
     /// An empty log whose first entry goes to `start`, the start of a lap.
     pub(super) fn new(laps: Laps, start: u32) -> Self {
         Self { laps, head: start, tail: start, lap_end: None }
+    }
+
+    /// The log that another writer has left: its [`Span::tail_word`], and where its next entry would go. `None`: no
+    /// writer leaves such a log.
+    pub(super) fn resumed(laps: Laps, tail_word: u64, head: u32) -> Option<Self> {
+        let (tail, lap_end) = (low_u32(tail_word), (tail_word >> 32) as u32);
+        let lap_end = (lap_end != tail).then_some(lap_end);
+        let has_line = |position| laps.line(position) <= laps.lines();
+        let is_right = match lap_end {
+            Some(end) => {
+                let is_ahead = laps.start_of(end) == laps.start_of(tail) && end > tail;
+                is_ahead && has_line(end) && laps.start_of(head) == laps.next(tail)
+            }
+            // A lap without a position too many needs no turn.
+            None => laps.start_of(head) == laps.start_of(tail) || laps.lines == laps.mask + 1,
+        };
+        let fits = head.wrapping_sub(tail) <= laps.mask + 1;
+        (is_right && fits && has_line(tail) && has_line(head)).then_some(Self {
+            laps,
+            head,
+            tail,
+            lap_end,
+        })
+    }
+
+    /// The word that readers, and the next writer, know the tail by. Its low half is the tail. Its high half is where the
+    /// tail's lap ends, or again the tail.
+    pub(super) fn tail_word(&self) -> u64 {
+        u64::from(self.tail) | u64::from(self.lap_end.unwrap_or(self.tail)) << 32
+    }
+
+    /// Lines from a position in the log to where its lap, or the log, ends.
+    pub(super) fn left_at(&self, position: u32) -> u32 {
+        let is_here = |end: &u32| self.laps.start_of(*end) == self.laps.start_of(position);
+        let end = self.lap_end.filter(is_here).unwrap_or(self.head);
+        end.wrapping_sub(position).min(self.laps.lines - to_u32(self.laps.line(position)))
     }
 
     /// The oldest entry's position.
@@ -177,6 +213,21 @@ mod tests {
         assert!(!laps.is_whole(0xffff_fff8, span.tail()));
     }
 
+    #[test]
+    fn only_a_log_that_a_writer_leaves_is_resumed() {
+        let word = |tail: u32, lap_end: u32| u64::from(tail) | u64::from(lap_end) << 32;
+        // Of six lines, in laps of eight.
+        let resumes =
+            |tail, lap_end, head| Span::resumed(Laps::of(6), word(tail, lap_end), head).is_some();
+        assert!(resumes(2, 2, 2) && resumes(2, 2, 6) && resumes(2, 5, 10) && resumes(2, 6, 8));
+        assert!(!resumes(2, 2, 1) && !resumes(2, 2, 7), "no lines");
+        assert!(!resumes(7, 7, 7) && !resumes(2, 7, 8) && !resumes(2, 1, 8), "no lines");
+        assert!(!resumes(2, 2, 8) && !resumes(2, 5, 5), "a turn that was none");
+        assert!(!resumes(2, 5, 11) && !resumes(2, 5, 18), "round and beyond the tail");
+        let resumes = |tail, head| Span::resumed(Laps::of(8), word(tail, tail), head).is_some();
+        assert!(resumes(2, 10) && !resumes(2, 11), "each position of a lap has a line");
+    }
+
     proptest! {
         #![proptest_config(crate::cache::tests::config(512))]
 
@@ -208,6 +259,8 @@ mod tests {
                     }
                 }
                 held.push_back((span.take(size), size));
+                prop_assert_eq!(Span::resumed(laps, span.tail_word(), span.head()), Some(span));
+                prop_assert!(held.iter().all(|(position, size)| *size <= span.left_at(*position)));
                 prop_assert!(held.iter().all(|(position, _)| laps.is_whole(*position, span.tail())));
                 prop_assert!(gone.is_none_or(|position| !laps.is_whole(position, span.tail())));
                 let mut taken: Vec<_> = held

@@ -33,8 +33,11 @@
 //! lines that readers take for overwritten already, and before its old lines are given up. A reader finds
 //! either copy.
 //!
+//! The memory outlives its process: another can go on where the writers have stopped (`adoption.rs`).
+//!
 //! `tests/cache_loom.rs` has loom try to break the argument on a log of four lines.
 
+mod adoption;
 mod alias;
 mod copy;
 mod entry;
@@ -66,6 +69,7 @@ use pmdns_nics::hugepage::Arena;
 use pmdns_nics::prefetch;
 use pmdns_nics::sync::{AtomicU64, Ordering, fence};
 
+pub use adoption::LAYOUT;
 pub use alias::{Alias, NoAlias};
 pub use copy::message_start;
 pub use entry::{Entry, EntryParts, Head, MAX_RECORDS, Words, ttl_offset};
@@ -84,7 +88,7 @@ pub use writer::{CacheStats, Inserted, Retention, Writer};
 use crate::wire::name::Seed;
 use geometry::{Geometry, HomeBucket, LINE_WORDS};
 use index::Index;
-use log::Laps;
+use log::{Laps, Span};
 
 /// Where an entry is, or was: to be read through [`Cache::view`], which tells the one from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,8 +144,9 @@ impl Cache {
         let geometry = Geometry::split(arena.words().len(), shards)?;
         let start = geometry.laps.start_of(position);
         let cache = Arc::new(Self { arena, geometry, seed });
+        let span = Span::new(geometry.laps, start);
         let writers =
-            (0..shards).map(|shard| Writer::new(Arc::clone(&cache), shard, start)).collect();
+            (0..shards).map(|shard| Writer::new(Arc::clone(&cache), shard, span)).collect();
         Ok((cache, writers))
     }
 
@@ -219,7 +224,8 @@ impl Cache {
         }
     }
 
-    /// The word that says which position of a shard's log is the oldest whole one.
+    /// The word that says which position of a shard's log is the oldest whole one. Its high half is the writer's alone
+    /// ([`Span::tail_word`]).
     #[inline]
     fn tail(&self, shard: usize) -> &AtomicU64 {
         &self.arena.words()[self.geometry.tail(shard)]

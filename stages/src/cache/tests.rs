@@ -8,6 +8,7 @@ use super::log::STEP_LINES;
 use super::*;
 use crate::wire::dns::{Rcode, rtype};
 
+mod adoption;
 mod model;
 mod retention;
 

@@ -2,9 +2,8 @@
 
 use arrayvec::ArrayVec;
 use pmdns_config::narrow::to_u16;
-use pmdns_nics::sync::Ordering;
 
-use super::entry::{Head, PASSED_AT, with_passed};
+use super::entry::Head;
 use super::writer::{Writer, lines_of};
 use super::{EntryRef, EntryView};
 
@@ -62,13 +61,7 @@ impl Writer {
                 .prefetch_entry(EntryRef { position: position.wrapping_add(AHEAD_LINES), ..found });
             match look(found, &view, &head) {
                 EntryFate::Passed(ruleset) if ruleset != head.passed => {
-                    // Readers take the word as a whole, and either is true of the same answer.
-                    let at = self.cache.geometry.entry(self.shard, position) + PASSED_AT;
-                    let word = &self.cache.arena.words()[at];
-                    word.store(
-                        with_passed(word.load(Ordering::Relaxed), ruleset),
-                        Ordering::Relaxed,
-                    );
+                    self.set_passed(position, ruleset);
                 }
                 EntryFate::Stay | EntryFate::Passed(_) => {}
                 EntryFate::Forget => {

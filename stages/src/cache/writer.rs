@@ -6,7 +6,7 @@ use pmdns_config::narrow::{floor_u64, to_u16, to_u32};
 use pmdns_config::{Config, Eviction};
 use pmdns_nics::sync::{AtomicU64, Ordering};
 
-use super::entry::{Entry, Head};
+use super::entry::{Entry, Head, PASSED_AT, with_passed};
 use super::geometry::{LINE_BYTES, LINE_WORDS};
 use super::hits::Hit;
 use super::index::{Put, tag};
@@ -128,8 +128,8 @@ pub struct Writer {
     pub(super) cache: Arc<Cache>,
     pub(super) shard: usize,
     pub(super) span: Span,
-    /// The tail that readers know of.
-    pub(super) published: u32,
+    /// The tail's word as it was last stored.
+    pub(super) published: u64,
     negative: Share,
     long: Share,
     max_udp_body: usize,
@@ -140,15 +140,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The writer of `shard`, which must be the only one.
-    pub(super) fn new(cache: Arc<Cache>, shard: usize, start: u32) -> Self {
-        let span = Span::new(cache.geometry.laps, start);
-        cache.tail(shard).store(u64::from(start), Ordering::Relaxed);
+    /// The writer of `shard`, which must be the only one, and whose log has this span.
+    pub(super) fn new(cache: Arc<Cache>, shard: usize, span: Span) -> Self {
+        cache.tail(shard).store(span.tail_word(), Ordering::Relaxed);
         Self {
             cache,
             shard,
             span,
-            published: start,
+            published: span.tail_word(),
             negative: Share::new(u64::MAX, u32::MAX),
             long: Share::new(u64::MAX, u32::MAX),
             max_udp_body: usize::MAX,
@@ -216,12 +215,7 @@ impl Writer {
         let position = self.reserve(lines);
         self.write(position, words);
         self.stats.inserted += 1;
-        if is_negative {
-            self.negative.add(lines.into(), head.expires);
-        }
-        if is_long {
-            self.long.add(lines.into(), head.expires);
-        }
+        self.account_for(&head);
         let bucket = self.cache.geometry.place(head.hash).bucket;
         let put = self.cache.index().put(bucket, tag(head.hash), position, self.span.tail());
         self.open_account(position, put);
@@ -314,6 +308,32 @@ impl Writer {
             self.discount(entry);
         }
         cleared
+    }
+
+    /// An entry that can be found is there.
+    #[inline]
+    pub(super) fn account_for(&mut self, entry: &Head) {
+        if entry.flags & Head::NEGATIVE != 0 {
+            self.negative.add(lines_of(entry).into(), entry.expires);
+        }
+        if self.is_long(entry) {
+            self.long.add(lines_of(entry).into(), entry.expires);
+        }
+    }
+
+    /// It is second `now`.
+    pub(super) fn pass_to(&mut self, now: u32) {
+        self.now = self.now.max(now);
+        self.negative.has_room(0, now);
+        self.long.has_room(0, now);
+    }
+
+    /// Notes in the entry at `position` which ruleset lets its question pass. Readers take the word as a whole, and either
+    /// is true of the same answer.
+    pub(super) fn set_passed(&self, position: u32, ruleset: u16) {
+        let at = self.cache.geometry.entry(self.shard, position) + PASSED_AT;
+        let word = &self.cache.arena.words()[at];
+        word.store(with_passed(word.load(Ordering::Relaxed), ruleset), Ordering::Relaxed);
     }
 
     /// An entry that could be found is lost.

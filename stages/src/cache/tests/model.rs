@@ -7,17 +7,17 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Action {
+pub(super) enum Action {
     Insert { number: u32, lines: usize },
     Remove { number: u32 },
     Hit { number: u32, weight: u32 },
 }
 
-const KEYS: u32 = 90;
+pub(super) const KEYS: u32 = 90;
 
-const MAX_ACTIONS: usize = if cfg!(miri) { 20 } else { 300 };
+pub(super) const MAX_ACTIONS: usize = if cfg!(miri) { 20 } else { 300 };
 
-fn action() -> impl Strategy<Value = Action> {
+pub(super) fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         12 => (0..KEYS, 1_usize..6).prop_map(|(number, lines)| Action::Insert { number, lines }),
         1 => (0..KEYS, 1_usize..80).prop_map(|(number, lines)| Action::Insert { number, lines }),
@@ -85,6 +85,9 @@ fn check_shard(
     assert_eq!(stats.inserted, stats.entries + lost);
     assert!(stats.bytes_used <= stats.bytes_total);
     assert_eq!(stats.bytes_total, cache.geometry.shard_bytes() as u64);
+    let tail_word = cache.tail(shard).load(Ordering::Relaxed);
+    let left = log::Span::resumed(cache.geometry.laps, tail_word, writer.end());
+    assert_eq!(left, Some(writer.span), "another writer could go on");
     for (_, home, slot) in index::tests::check(cache.index(), cache.geometry.index(shard)) {
         let view = cache.view(EntryRef { shard: shard as u16, position: slot as u32 });
         let place = cache.geometry.place(Head::read(&view).hash);
