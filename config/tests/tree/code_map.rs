@@ -13,11 +13,11 @@ const WRITE: &str = "PMDNS_WRITE_CODE_MAP";
 const CRATES: [&str; 19] = [
     "config",
     "nics/counters",
-    "nics",
     "nics/dpdk-sys",
+    "nics",
     "stages",
-    "pipeline/validator",
     "pipeline/validator/hierarchy",
+    "pipeline/validator",
     "pipeline/resolver",
     "pipeline/streams",
     "pipeline/control",
@@ -90,6 +90,22 @@ fn the_code_map_has_every_module() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     let differs = page.lines().zip(written.lines()).find(|(made, there)| made != there);
     assert!(page == written, "{PAGE} is not that of the code, first at {differs:?}; set {WRITE}=1");
+}
+
+#[test]
+fn no_crate_imports_one_that_comes_later() {
+    for (place, folder) in CRATES.iter().enumerate() {
+        let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+        let (_, imports) = manifest.split_once("\n[dependencies]\n").unwrap_or_default();
+        let imports = imports.split("\n[").next().unwrap_or_default();
+        for later in &CRATES[place + 1..] {
+            let name = later.rsplit('/').next().expect("a name");
+            let names = [format!("pmdns-{name}."), format!("pmdns-{name} "), format!("{name}.")];
+            let is_imported =
+                imports.lines().any(|line| names.iter().any(|name| line.starts_with(name)));
+            assert!(!is_imported, "{folder} imports {later}, which comes after it");
+        }
+    }
 }
 
 #[test]

@@ -320,7 +320,9 @@ fn advice(bytes: usize, pages: Pages, node: Option<u32>) -> String {
 /// Whether the kernel may find huge pages for a memfd of its own accord.
 fn finds_shared_pages() -> bool {
     let setting = fs::read_to_string(SHMEM_PAGES).unwrap_or_default();
-    ["[always]", "[within_size]", "[advise]", "[force]"].iter().any(|choice| setting.contains(choice))
+    ["[always]", "[within_size]", "[advise]", "[force]"]
+        .iter()
+        .any(|choice| setting.contains(choice))
 }
 
 #[cfg(all(test, not(miri)))]

@@ -96,6 +96,7 @@ pub(super) struct Changing {
 impl Changing {
     /// Has the instance make a change, and prints the sentence that says what was done.
     pub(super) fn has_done(&self, call: &Call) -> Result<(), Failure> {
+        debug_assert!(call.route().is_kept, "its command would ignore --until-restart: {call:?}");
         print_done(&self.instance.client()?.until_restart(self.until_restart), call)
     }
 }

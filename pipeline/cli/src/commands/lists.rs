@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use pmdns_control::answers::BlockLists;
 use pmdns_control::{Call, NewList};
 
-use super::instance::{Changing, Listing};
+use super::instance::{Changing, Instance, Listing};
 use crate::failure::Failure;
 
 /// Commands on block lists. Their effect holds over reloads and restarts.
@@ -74,7 +74,7 @@ pub(super) struct Refresh {
     name: String,
     /// The instance that is asked.
     #[command(flatten)]
-    instance: Changing,
+    instance: Instance,
 }
 
 impl Refresh {

@@ -102,13 +102,13 @@ enum Command {
         #[command(subcommand)]
         command: clients::ClientCommand,
     },
-    /// Add, remove or drain upstreams of a running instance, until it stops.
+    /// Add, remove or drain upstreams of a running instance.
     Upstream {
         /// The command.
         #[command(subcommand)]
         command: upstreams::UpstreamCommand,
     },
-    /// Show the block lists of a running instance, and add or remove some until it stops.
+    /// Show the block lists of a running instance, and add or remove some.
     List {
         /// The command.
         #[command(subcommand)]
