@@ -10,7 +10,9 @@ use pmdns_config::Config;
 use pmdns_counters::Totals;
 use pmdns_engine::clock::{Clock, FIRST_SECOND, SteppedTime};
 use pmdns_engine::ring::RingSender;
-use pmdns_engine::slowpath::{OutgoingAnswer, Inlets, PortDriver, SlowPathParts, send_answers, time};
+use pmdns_engine::slowpath::{
+    Inlets, OutgoingAnswer, PortDriver, SlowPathParts, send_answers, time,
+};
 use pmdns_engine::testing::Rig;
 use pmdns_hierarchy::Rng;
 use pmdns_nics::{Burst, Verified};
