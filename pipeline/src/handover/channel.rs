@@ -20,6 +20,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 const MODE: u32 = 0o600;
 /// Processes that wait to be taken in: one takes over, and others are told so.
 const BACKLOG: i32 = 8;
+/// Packets that are read at a time: no side says more in the whole of a hand-over.
+pub(super) const MAX_PACKETS: usize = 8;
 /// Bytes of descriptors beside a packet.
 const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(MAX_PASSED));
 

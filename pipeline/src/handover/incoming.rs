@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pmdns_config::Config;
 use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, Offer};
 
-use super::channel::{Channel, Received};
+use super::channel::{Channel, MAX_PACKETS, Received};
 use super::process::{HandoverError, at, path};
 use super::sockets::OpenSockets;
 
@@ -110,7 +110,8 @@ impl TakeOver {
     }
 
     fn receive(&mut self) -> Result<(), HandoverError> {
-        while let Some(channel) = &self.channel {
+        for _ in 0..MAX_PACKETS {
+            let Some(channel) = &self.channel else { break };
             match channel.receive().map_err(at(&self.path))? {
                 None => break,
                 Some(Received::Closed) => {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use pmdns_config::Config;
 use pmdns_handover::{FromIncoming, FromOutgoing, HandoverLimits, Offer, Outgoing, OutgoingOutput};
 
-use super::channel::{Channel, HandoverSocket, Received};
+use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::process::{HandoverError, SOCKET, at, obstacle, path};
 use super::sockets::OpenSockets;
 use super::taps::{Taps, TapsBefore};
@@ -136,7 +136,8 @@ impl HandOver {
     }
 
     fn receive(&mut self, now: Instant) {
-        while let Some(channel) = &self.channel {
+        for _ in 0..MAX_PACKETS {
+            let Some(channel) = &self.channel else { return };
             match channel.receive() {
                 Ok(None) => return,
                 Ok(Some(Received::Packet(packet, _))) => match FromIncoming::read(&packet) {

@@ -104,6 +104,25 @@ fn what_cannot_pass_is_refused_and_serves_on() {
     });
 }
 
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_process_that_cannot_start_leaves_the_other_its_sockets() {
+    isolated("handover::a_process_that_cannot_start_leaves_the_other_its_sockets", || {
+        let _nsd = nsd::start();
+        let running = Pmdns::start_on_tap(&upstream(nsd::PORT));
+        let elsewhere = COMMON.replace("pages =", "numa_node = 63\npages =");
+        let (code, said) = run_to_failure(&format!("{TAP_PORT}{elsewhere}{}", upstream(nsd::PORT)));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("passes its sockets") && said.contains("numa_node"), "{said}");
+        dig(TAP_V4, "n1.bulk.test A");
+        // Operators still reach it, and the next one takes over.
+        running.stats().assert_balanced();
+        let config = format!("{TAP_PORT}{COMMON}{}", upstream(nsd::PORT));
+        running.hand_over("next", &config).stop();
+        assert!(!fs::exists("/run/lab/pmdns.sock.handover").unwrap());
+    });
+}
+
 /// Asks by dnsperf, and returns its report.
 fn ask_over_the_port() -> String {
     let names: String = (0..NAMES).map(|number| format!("n{number}.bulk.test A\n")).collect();

@@ -52,7 +52,8 @@ impl ControlSocket {
     ) -> Result<Self, SocketError> {
         let group = group.map(find_group).transpose()?;
         if let Some(socket) = inherited {
-            return Ok(Self::of(socket.into(), group.is_some(), path));
+            // Its file is the other process's, until that one has ended.
+            return Ok(Self::of(socket.into(), group.is_some(), path, true));
         }
         let failed = |source| SocketError::Open { key, path: path.to_owned(), source };
         match UnixStream::connect(path) {
@@ -68,11 +69,11 @@ impl ControlSocket {
         }
         make_folder(path).map_err(failed)?;
         let listener = listen(path, group).map_err(failed)?;
-        Ok(Self::of(listener, group.is_some(), path))
+        Ok(Self::of(listener, group.is_some(), path, false))
     }
 
-    fn of(listener: UnixListener, has_group: bool, path: &Path) -> Self {
-        let file = SocketFile { path: path.to_owned(), is_left: AtomicBool::new(false) };
+    fn of(listener: UnixListener, has_group: bool, path: &Path, is_left: bool) -> Self {
+        let file = SocketFile { path: path.to_owned(), is_left: AtomicBool::new(is_left) };
         Self { listener, has_group, file: Arc::new(file) }
     }
 
