@@ -131,7 +131,7 @@ impl Environment {
     }
 
     fn clean_up(&self) -> Result<(), EalError> {
-        if self.keep.load(Ordering::Acquire) {
+        if self.keep.load(Ordering::Acquire) || super::are_devices_shared() {
             return Err(EalError::InUse);
         }
         // SAFETY: every port, pool and thread holds this environment and is gone, since this is its

@@ -90,7 +90,7 @@ pub use eal::{Eal, arguments};
 pub(crate) use events::acknowledge;
 pub(crate) use mbuf::free;
 pub use mempool::{Mempool, PoolError};
-pub use port::{ClosedPort, PortError};
+pub use port::{ClosedPort, PortError, are_devices_shared, share_devices};
 #[cfg(feature = "rte-ring")]
 pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};
 pub use start::DpdkNic;

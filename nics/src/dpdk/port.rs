@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_int};
 use std::mem;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dpdk_sys::{
@@ -27,6 +28,8 @@ const FLAGLESS: [&str; 3] = ["net_af_xdp", "net_af_packet", "net_pcap"];
 
 /// Devices are plugged in and out one at a time: the EAL's lists of them have no lock.
 static PLUGGING: Mutex<()> = Mutex::new(());
+/// Whether another process has the same devices.
+static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Why a port does not work.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +189,9 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        if are_devices_shared() {
+            return;
+        }
         let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);
         let device = self.info().map_or(std::ptr::null_mut(), |info| info.device);
         self.removal = None;
@@ -193,6 +199,17 @@ impl Drop for Device {
         // next.
         log::capture(|| self.close(device));
     }
+}
+
+/// Says whether another process has the same devices. Then nothing is stopped or cleaned up: drivers would take down interfaces
+/// that the other process uses, and the kernel closes what this one had when it ends.
+pub fn share_devices(are_shared: bool) {
+    SHARED.store(are_shared, Ordering::Release);
+}
+
+/// Whether another process has the same devices.
+pub fn are_devices_shared() -> bool {
+    SHARED.load(Ordering::Acquire)
 }
 
 /// The port number of a device with some more options, and what was logged in finding it. `before` was logged when the

@@ -87,7 +87,7 @@ impl Incoming {
                 self.outputs.push_back(IncomingOutput::Take(Some(ends)));
                 self.enter(Stage::Taking { is_alone: false }, None);
             }
-            (Stage::Serving, FromOutgoing::Ended) => self.own(),
+            (Stage::Serving, FromOutgoing::Refused(why)) => self.misunderstood(why),
             (Stage::Alone | Stage::Ended, _) => {}
             (_, FromOutgoing::Refused(why)) => self.end(why),
             (stage, message) => {

@@ -11,13 +11,13 @@
 //!    │  writes to the cache, takes the ports   │
 //!    │ ── Serving ───────────────────────────► │
 //!    │                                         │  reads what has come, answers who waits
-//!    │ ◄───────────────────────────── Ended ── │
+//!    │ ◄─────────── the connection closes ──── │
 //!    │  owns every file                        │
 //! ```
 //!
-//! Whatever ends on the way costs nothing. Without the incoming process the outgoing one goes on as before, up to the moment when
-//! it has said `Ended`. Without the outgoing one the incoming one goes on alone. Who may write to the cache does not depend on
-//! messages, which may be late: it is a lock of the kernel, which falls with the process that has it.
+//! Whichever ends on the way, the other one goes on: the outgoing process as before, the incoming one alone. The cache does not
+//! pass yet. When it does, who may write to it does not depend on messages, which may be late: it is a lock of the kernel, which
+//! falls with the process that has it.
 //!
 //! [`Outgoing`] and [`Incoming`] decide. They are told the time, messages, and what came of the last output, and say what to do
 //! by outputs. Sockets, files and threads are the caller's.
@@ -33,7 +33,7 @@ mod simulation;
 
 pub use incoming::{Incoming, IncomingOutput};
 pub use message::{
-    BadMessage, CacheOffer, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE,
-    MAX_PASSED, Offer, PROTOCOL, Passed,
+    BadMessage, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE, MAX_PASSED, Offer,
+    PROTOCOL, Passed,
 };
 pub use outgoing::{Outgoing, OutgoingOutput};

@@ -2,6 +2,7 @@
 //! Descriptors come beside an offer.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ pub struct HandoverLimits {
     pub taking: Duration,
     /// The outgoing process answers who waits, and its connections end.
     pub draining: Duration,
-    /// More than that, for the message that it has ended.
+    /// More than that, until it has ended.
     pub ending: Duration,
 }
 
@@ -63,8 +64,6 @@ pub enum FromOutgoing {
     Refused(String),
     /// It writes no more to the cache. The end of each shard's log.
     Frozen(Vec<u32>),
-    /// It has nothing any more.
-    Ended,
 }
 
 /// The greeting.
@@ -83,8 +82,6 @@ pub struct Offer {
     pub version: String,
     /// What each descriptor is that comes with the offer, in their order.
     pub passed: Vec<Passed>,
-    /// The cache, if its memory can pass.
-    pub cache: Option<CacheOffer>,
 }
 
 /// A descriptor.
@@ -93,25 +90,8 @@ pub struct Offer {
 pub enum Passed {
     /// A socket that takes in connections, or packets of QUIC: the key of its configuration, and its address.
     Socket(String, SocketAddr),
-    /// A local socket that takes in connections: the key of its configuration.
-    LocalSocket(String),
-    /// The kernel's end of a port: its name.
-    Tap(String),
-    /// The memory of the cache.
-    Cache,
-}
-
-/// How the memory of the cache is laid out. Another layout is another cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CacheOffer {
-    /// The version of the layout.
-    pub layout: u32,
-    /// Shards.
-    pub shards: usize,
-    /// The seed of the hash of keys.
-    pub seed: [u64; 2],
-    /// What entries were judged by: the configuration's views, and the last ruleset.
-    pub judged: String,
+    /// A local socket that takes in connections: the key of its configuration, and its file.
+    LocalSocket(String, PathBuf),
 }
 
 /// A packet that is no message.
@@ -191,10 +171,7 @@ mod tests {
 
     fn offer(sockets: usize) -> FromOutgoing {
         let socket = Passed::Socket("streams.tcp".to_owned(), "[::1]:53".parse().unwrap());
-        let judged = "views".to_owned();
-        let cache = Some(CacheOffer { layout: 1, shards: 2, seed: [3, 4], judged });
-        let passed = vec![socket; sockets];
-        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed, cache })
+        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed: vec![socket; sockets] })
     }
 
     #[test]
@@ -204,7 +181,7 @@ mod tests {
             assert_eq!(FromIncoming::read(&message.written().unwrap()).unwrap(), message);
         }
         let refused = FromOutgoing::Refused("no".to_owned());
-        let others = [FromOutgoing::Frozen(vec![0, u32::MAX]), FromOutgoing::Ended, refused];
+        let others = [FromOutgoing::Frozen(vec![0, u32::MAX]), refused];
         for message in others.into_iter().chain([offer(0)]) {
             assert_eq!(FromOutgoing::read(&message.written().unwrap(), 0).unwrap(), message);
         }
@@ -220,8 +197,8 @@ mod tests {
             assert!(matches!(refused, BadMessage::Descriptors { .. }), "{refused}");
         }
         assert!(offer(MAX_PASSED + 1).written().is_err());
-        let ended = FromOutgoing::Ended.written().unwrap();
-        assert!(FromOutgoing::read(&ended, 1).is_err(), "nothing comes with it");
+        let frozen = FromOutgoing::Frozen(Vec::new()).written().unwrap();
+        assert!(FromOutgoing::read(&frozen, 1).is_err(), "nothing comes with it");
     }
 
     #[test]

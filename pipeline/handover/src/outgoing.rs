@@ -226,7 +226,6 @@ impl Outgoing {
     }
 
     fn end(&mut self) {
-        self.send(FromOutgoing::Ended);
         self.outputs.push_back(OutgoingOutput::End);
         self.stage = Stage::Ended;
         self.deadline = None;

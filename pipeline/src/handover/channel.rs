@@ -1,13 +1,12 @@
 //! The local socket between the two processes: packets, and descriptors beside them (unix(7), cmsg(3)).
 
-use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pmdns_handover::{MAX_MESSAGE, MAX_PASSED};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -15,6 +14,8 @@ use rustix::net::{
 };
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::control::socket::{listen, remove_left};
 
 /// Only its owner may connect.
 const MODE: u32 = 0o600;
@@ -49,17 +50,8 @@ pub(crate) enum Received {
 impl HandoverSocket {
     /// Listens at `path`. Nobody else does: the socket of operators was opened before. A file that is left is replaced.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
-        rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(MODE))?;
-        socket.bind(&SockAddr::unix(path)?)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-        socket.listen(BACKLOG)?;
-        socket.set_nonblocking(true)?;
-        Ok(Self(socket))
+        remove_left(path)?;
+        Ok(Self(listen(path, (Type::SEQPACKET, MODE), None)?.into()))
     }
 
     /// The same socket, of another process.
@@ -132,6 +124,16 @@ impl Channel {
 
     /// The next packet; `None`: there is none yet.
     pub(crate) fn receive(&self) -> io::Result<Option<Received>> {
+        match self.receive_once() {
+            // The other end was closed before it had read everything. What it had said before comes behind this.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                Ok(self.receive_once()?.or(Some(Received::Closed)))
+            }
+            received => received,
+        }
+    }
+
+    fn receive_once(&self) -> io::Result<Option<Received>> {
         let mut packet = vec![0; MAX_MESSAGE + 1];
         let mut space = [MaybeUninit::uninit(); ANCILLARY];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -140,7 +142,6 @@ impl Channel {
         let received = match recvmsg(&self.socket, &mut slices, &mut beside, flags) {
             Ok(received) => received,
             Err(rustix::io::Errno::AGAIN) => return Ok(None),
-            Err(rustix::io::Errno::CONNRESET) => return Ok(Some(Received::Closed)),
             Err(error) => return Err(error.into()),
         };
         if received.flags.contains(ReturnFlags::CTRUNC) {
@@ -155,6 +156,12 @@ impl Channel {
             _ => Vec::new(),
         });
         Ok(Some(Received::Packet(packet, descriptors.collect())))
+    }
+
+    /// Whether the process at the other end has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut ended = [PollFd::new(&self.peer, PollFlags::IN)];
+        poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count > 0)
     }
 
     /// Ends the process at the other end.

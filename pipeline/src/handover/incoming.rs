@@ -1,13 +1,12 @@
 //! The process that takes over, from its start to the moment when it is the only one.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, Offer};
 
 use super::channel::{Channel, MAX_PACKETS, Received};
-use super::process::{HandoverError, at, path};
+use super::process::{HandoverError, at, obstacle, path};
 use super::sockets::OpenSockets;
 
 /// How long the socket is waited for at a time.
@@ -17,7 +16,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct TakeOver {
     machine: Incoming,
     channel: Option<Channel>,
-    path: PathBuf,
     /// What came with the offer.
     sockets: OpenSockets,
 }
@@ -27,10 +25,13 @@ impl TakeOver {
     pub(crate) fn begin(config: &Config) -> Result<Option<(Self, OpenSockets)>, HandoverError> {
         let path = path(config);
         let Some(channel) = Channel::connect(&path).map_err(at(&path))? else { return Ok(None) };
+        if let Some(why) = obstacle(config) {
+            return Err(HandoverError::Refused(why));
+        }
         tracing::info!("taking over from the running process");
         let machine = Incoming::new(HandoverLimits::default(), crate::VERSION, Instant::now());
         let channel = Some(channel);
-        let mut begun = Self { machine, channel, path, sockets: OpenSockets::default() };
+        let mut begun = Self { machine, channel, sockets: OpenSockets::default() };
         loop {
             match begun.next()? {
                 IncomingOutput::Prepare(Offer { version, .. }) => {
@@ -62,7 +63,7 @@ impl TakeOver {
 
     /// Goes on, and says whether this process has become the only one.
     pub(crate) fn turn(&mut self, now: Instant) -> Result<bool, HandoverError> {
-        self.receive()?;
+        self.receive();
         self.machine.turn(now);
         while let Some(output) = self.machine.next_output() {
             self.carry_out(&output)?;
@@ -73,7 +74,7 @@ impl TakeOver {
     /// Waits for the next thing to do that is the caller's.
     fn next(&mut self) -> Result<IncomingOutput, HandoverError> {
         loop {
-            self.receive()?;
+            self.receive();
             self.machine.turn(Instant::now());
             while let Some(output) = self.machine.next_output() {
                 if self.carry_out(&output)? {
@@ -88,8 +89,7 @@ impl TakeOver {
     fn carry_out(&mut self, output: &IncomingOutput) -> Result<bool, HandoverError> {
         match output {
             IncomingOutput::Send(message) => {
-                let packet = message.written()?;
-                if let Some(channel) = &self.channel {
+                if let (Some(channel), Ok(packet)) = (&self.channel, message.written()) {
                     // If nobody hears it, the connection is closed, which is told with the next packet.
                     let _ = channel.send(&packet, &[]);
                 }
@@ -97,7 +97,9 @@ impl TakeOver {
             IncomingOutput::Kill => {
                 if let Some(channel) = &self.channel {
                     tracing::warn!("the process before does not end: it is ended");
-                    channel.kill().map_err(at(&self.path))?;
+                    if let Err(error) = channel.kill() {
+                        tracing::error!("the process before cannot be ended: {error}");
+                    }
                 }
             }
             IncomingOutput::Own => tracing::info!("the process before has ended"),
@@ -109,24 +111,27 @@ impl TakeOver {
         Ok(false)
     }
 
-    fn receive(&mut self) -> Result<(), HandoverError> {
+    fn receive(&mut self) {
         for _ in 0..MAX_PACKETS {
-            let Some(channel) = &self.channel else { break };
-            match channel.receive().map_err(at(&self.path))? {
-                None => break,
-                Some(Received::Closed) => {
+            let Some(channel) = &self.channel else { return };
+            let (packet, sockets) = match channel.receive() {
+                Ok(None) => return,
+                Ok(Some(Received::Packet(packet, sockets))) => (packet, sockets),
+                Ok(Some(Received::Closed)) => {
                     self.channel = None;
-                    self.machine.closed();
+                    return self.machine.closed();
                 }
-                Some(Received::Packet(packet, sockets)) => {
-                    let message = FromOutgoing::read(&packet, sockets.len())?;
+                Err(error) => return self.machine.misunderstood(error.to_string()),
+            };
+            match FromOutgoing::read(&packet, sockets.len()) {
+                Ok(message) => {
                     if let FromOutgoing::Offer(offer) = &message {
                         self.sockets = OpenSockets::named(offer.passed.clone(), sockets);
                     }
                     self.machine.receive(message);
                 }
+                Err(error) => return self.machine.misunderstood(error.to_string()),
             }
         }
-        Ok(())
     }
 }

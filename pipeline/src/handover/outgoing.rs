@@ -1,5 +1,6 @@
 //! The process that serves: who connects, and what it is given.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,8 @@ use std::time::Instant;
 
 use pmdns_config::Config;
 use pmdns_handover::{FromIncoming, FromOutgoing, HandoverLimits, Offer, Outgoing, OutgoingOutput};
+
+use pmdns_nics::dpdk::{are_devices_shared, share_devices};
 
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::process::{HandoverError, SOCKET, at, obstacle, path};
@@ -32,6 +35,10 @@ pub(crate) struct HandOver {
     path: PathBuf,
     machine: Outgoing,
     channel: Option<Channel>,
+    /// The other end of the channel is closed.
+    is_closed: bool,
+    /// The other process is to end before this one goes on.
+    is_thawing: bool,
     /// Copies of what passes.
     sockets: OpenSockets,
     /// The files of local sockets, which stay.
@@ -42,8 +49,8 @@ pub(crate) struct HandOver {
 }
 
 impl HandOver {
-    /// The socket of the process before, or a new one. It is opened before rights go. Without it this process serves, and hands
-    /// over to none.
+    /// The socket of the process before, or a new one. It is opened before rights go. Without it, or without the right to lead
+    /// what comes to a TAP, this process serves and hands over to none.
     pub(crate) fn open(
         config: &Config,
         inherited: &mut OpenSockets,
@@ -51,28 +58,39 @@ impl HandOver {
         taps: TapsBefore,
     ) -> Result<Self, HandoverError> {
         let path = path(config);
-        let is_possible = obstacle(config).is_none();
-        let taps = if is_possible { taps.opened().map_err(at(&path))? } else { Taps::default() };
-        let socket = match inherited.take_local(SOCKET) {
+        let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
             None => HandoverSocket::open(&path),
         };
         let told = |why| tracing::warn!("no other process can take over: {why}");
         let socket = socket.map_err(at(&path)).map_err(told).ok();
         if let Some(socket) = &socket {
-            sockets.add_local(SOCKET, socket.copy().map_err(at(&path))?);
+            sockets.add_local(SOCKET, &path, socket.copy().map_err(at(&path))?);
         }
+        let (taps, obstacle) = match obstacle(config).map_or_else(|| taps.opened(), Err) {
+            Ok(taps) => (taps, None),
+            Err(why) => (Taps::default(), Some(why)),
+        };
+        let (machine, channel) = (Outgoing::new(HandoverLimits::default()), None);
+        let (is_closed, is_thawing, is_draining) = (false, false, false);
         Ok(Self {
             socket,
             path,
-            machine: Outgoing::new(HandoverLimits::default()),
-            channel: None,
+            machine,
+            channel,
+            is_closed,
+            is_thawing,
             sockets,
             files,
             taps,
-            obstacle: obstacle(config),
-            is_draining: false,
+            obstacle,
+            is_draining,
         })
+    }
+
+    /// Why no other process can take over, and so this one cannot have taken over.
+    pub(crate) fn obstacle(&self) -> Option<&str> {
+        self.obstacle.as_deref()
     }
 
     /// Whether changes of operators have to wait.
@@ -81,30 +99,55 @@ impl HandOver {
     }
 
     /// Copies of the sockets, to take in connections again.
-    pub(crate) fn sockets(&self) -> std::io::Result<OpenSockets> {
+    pub(crate) fn sockets(&self) -> io::Result<OpenSockets> {
         self.sockets.copy()
     }
 
-    /// This is the only process: its TAPs spread what comes, and its files go with it.
+    /// Other sockets of operators are served from now on.
+    pub(crate) fn set_files(&mut self, files: Vec<Arc<SocketFile>>) {
+        self.files = files;
+        self.share(false);
+    }
+
+    /// Others are passed from now on in the place of those of this key.
+    pub(crate) fn replace(&mut self, key: &str, others: OpenSockets) {
+        self.sockets.replace(key, others);
+    }
+
+    /// This is the only process: its TAPs spread what comes, and its files and devices go with it.
     pub(crate) fn own(&self) {
         if let Some(Err(error)) = self.socket.as_ref().map(HandoverSocket::own) {
             tracing::error!("no other process can take over from this one: {error}");
         }
-        self.leave_files(false);
+        self.share(false);
         self.taps.end();
     }
 
     /// This process has everything that comes to its TAPs.
-    pub(crate) fn take_ports(&self) {
-        self.steer(Taps::take);
+    pub(crate) fn take_ports(&self) -> Result<(), HandoverError> {
+        self.taps.take().map_err(HandoverError::Taps)
     }
 
-    /// Goes on. `is_idle`: nothing is left to read or to answer, and no connection is open. It is asked while this process drains.
-    pub(crate) fn turn(&mut self, now: Instant, is_idle: impl FnOnce() -> bool) -> Option<Step> {
+    /// Goes on. `is_busy`: a change of an operator is under way, which the next process has to find in the file. `is_idle`: nothing
+    /// is left to read or to answer, and no connection is open; it is asked while this process drains.
+    pub(crate) fn turn(
+        &mut self,
+        now: Instant,
+        is_busy: bool,
+        is_idle: impl FnOnce() -> bool,
+    ) -> Option<Step> {
         self.steer(Taps::turn);
+        if !is_busy || self.is_under_way() {
+            self.receive(now);
+        }
         self.accept(now);
-        self.receive(now);
         self.machine.turn(now);
+        if self.is_thawing && self.channel.as_ref().is_none_or(Channel::has_ended) {
+            tracing::warn!("the process that wanted to take over has ended; this one goes on");
+            (self.is_thawing, self.channel) = (false, None);
+            self.own();
+            self.machine.thawed(true);
+        }
         if self.is_draining && is_idle() {
             self.machine.drained();
         }
@@ -127,7 +170,7 @@ impl HandOver {
             None => Some("another process takes over already".to_owned()),
         };
         match refusal {
-            None => self.channel = Some(channel),
+            None => (self.channel, self.is_closed) = (Some(channel), false),
             Some(why) => {
                 tracing::warn!("a process that wants to take over is refused: {why}");
                 send(&channel, &FromOutgoing::Refused(why), &[]);
@@ -137,21 +180,23 @@ impl HandOver {
 
     fn receive(&mut self, now: Instant) {
         for _ in 0..MAX_PACKETS {
-            let Some(channel) = &self.channel else { return };
+            let Some(channel) = self.channel.as_ref().filter(|_| !self.is_closed) else { return };
             match channel.receive() {
                 Ok(None) => return,
                 Ok(Some(Received::Packet(packet, _))) => match FromIncoming::read(&packet) {
                     Ok(message) => {
                         let passed = self.sockets.passed().0;
-                        let version = crate::VERSION.to_owned();
-                        let offer = || Offer { version, passed, cache: None };
+                        let offer = || Offer { version: crate::VERSION.to_owned(), passed };
                         self.machine.receive(message, offer, now);
                     }
                     Err(error) => self.machine.misunderstood(error.to_string()),
                 },
                 Ok(Some(Received::Closed)) => {
-                    self.channel = None;
+                    self.is_closed = true;
                     self.machine.closed();
+                    if !self.machine.is_under_way() {
+                        self.channel = None;
+                    }
                 }
                 Err(error) => return self.machine.misunderstood(error.to_string()),
             }
@@ -164,20 +209,23 @@ impl HandOver {
                 let is_offer = matches!(message, FromOutgoing::Offer(_));
                 if is_offer {
                     tracing::info!("another process takes over");
-                    self.leave_files(true);
+                    self.share(true);
                     self.steer(Taps::hold);
                 }
                 let (_, sockets) = self.sockets.passed();
-                if let Some(channel) = &self.channel {
-                    send(channel, &message, if is_offer { &sockets } else { &[] });
+                let sent = self.channel.as_ref().is_none_or(|channel| {
+                    send(channel, &message, if is_offer { &sockets } else { &[] })
+                });
+                if is_offer && !sent {
+                    self.machine.misunderstood("the sockets cannot be passed".to_owned());
                 }
             }
             // The cache stays here: the next process begins with its own.
             OutgoingOutput::Freeze => self.machine.frozen(Vec::new(), now),
             OutgoingOutput::Thaw => {
-                tracing::warn!("the process that wanted to take over has ended; this one goes on");
-                self.own();
-                self.machine.thawed(true);
+                // A closed channel may be one of a process that lives.
+                self.kill();
+                self.is_thawing = true;
             }
             OutgoingOutput::Drain => {
                 self.is_draining = true;
@@ -187,11 +235,7 @@ impl HandOver {
                 self.is_draining = false;
                 return Some(Step::Resume);
             }
-            OutgoingOutput::Kill => {
-                if let Some(Err(error)) = self.channel.as_ref().map(Channel::kill) {
-                    tracing::error!("the process that takes over cannot be ended: {error}");
-                }
-            }
+            OutgoingOutput::Kill => self.kill(),
             OutgoingOutput::Close(why) => {
                 tracing::info!("no other process takes over: {why}");
                 self.channel = None;
@@ -202,27 +246,38 @@ impl HandOver {
         None
     }
 
-    /// This process ends, and no other one has its socket.
+    fn kill(&self) {
+        if let Some(channel) = self.channel.as_ref().filter(|channel| !channel.has_ended())
+            && let Err(error) = channel.kill()
+        {
+            tracing::error!("the process that takes over cannot be ended: {error}");
+        }
+    }
+
+    /// This process ends. The socket's file goes with it, unless another process has it.
     pub(crate) fn remove_file(&self) {
-        if self.socket.is_some() {
+        if self.socket.is_some() && !are_devices_shared() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 
-    fn leave_files(&self, are_left: bool) {
-        self.files.iter().for_each(|file| file.leave(are_left));
+    /// Whether another process has the files and the devices too, so that they stay when this one ends.
+    fn share(&self, are_shared: bool) {
+        self.files.iter().for_each(|file| file.leave(are_shared));
+        share_devices(are_shared);
     }
 
-    fn steer(&self, steer: impl Fn(&Taps) -> std::io::Result<()>) {
+    fn steer(&self, steer: impl Fn(&Taps) -> io::Result<()>) {
         if let Err(error) = steer(&self.taps) {
             tracing::error!("what comes to a TAP cannot be led to one process: {error}");
         }
     }
 }
 
-fn send(channel: &Channel, message: &FromOutgoing, sockets: &[BorrowedFd<'_>]) {
-    let sent = message.written().map_err(std::io::Error::other);
-    if let Err(error) = sent.and_then(|packet| channel.send(&packet, sockets)) {
-        tracing::warn!("the process that takes over hears nothing: {error}");
-    }
+/// Whether it was sent.
+fn send(channel: &Channel, message: &FromOutgoing, sockets: &[BorrowedFd<'_>]) -> bool {
+    let sent = message.written().map_err(io::Error::other);
+    let sent = sent.and_then(|packet| channel.send(&packet, sockets));
+    sent.map_err(|error| tracing::warn!("the process that takes over hears nothing: {error}"))
+        .is_ok()
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::Config;
-use pmdns_handover::BadMessage;
 
 use super::channel::Channel;
 use super::taps;
@@ -26,9 +25,11 @@ pub enum HandoverError {
         /// Why.
         source: io::Error,
     },
-    /// What the running process says.
-    #[error("the running process speaks another language: {0}; stop it, then start this one")]
-    Message(#[from] BadMessage),
+    /// What comes to a TAP goes on to the running process.
+    #[error(
+        "cannot lead what comes to a TAP to this process: {0}; stop the running process, then start this one"
+    )]
+    Taps(io::Error),
 }
 
 /// The file of the socket where the next process connects, beside that of operators.

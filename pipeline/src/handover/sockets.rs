@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use pmdns_handover::Passed;
 
@@ -11,32 +12,44 @@ use pmdns_handover::Passed;
 pub struct OpenSockets(Vec<(Passed, OwnedFd)>);
 
 impl OpenSockets {
-    /// What has come with an offer that names it.
-    pub(super) fn named(passed: Vec<Passed>, sockets: Vec<OwnedFd>) -> Self {
-        Self(passed.into_iter().zip(sockets).collect())
-    }
-
     /// The socket of a key and an address of the configuration.
     pub fn take(&mut self, key: &str, address: SocketAddr) -> Option<OwnedFd> {
         self.take_passed(&Passed::Socket(key.to_owned(), address))
     }
 
-    /// The local socket of a key of the configuration.
-    pub fn take_local(&mut self, key: &str) -> Option<OwnedFd> {
-        self.take_passed(&Passed::LocalSocket(key.to_owned()))
+    /// The local socket of a key of the configuration, if it has this file.
+    pub fn take_local(&mut self, key: &str, path: &Path) -> Option<OwnedFd> {
+        self.take_passed(&Passed::LocalSocket(key.to_owned(), path.to_owned()))
     }
 
     fn take_passed(&mut self, wanted: &Passed) -> Option<OwnedFd> {
         let place = self.0.iter().position(|(passed, _)| passed == wanted)?;
         Some(self.0.swap_remove(place).1)
     }
+}
+
+#[cfg_attr(
+    not(feature = "dpdk"),
+    allow(dead_code, reason = "without ports nothing is handed over")
+)]
+impl OpenSockets {
+    /// What has come with an offer that names it.
+    pub(super) fn named(passed: Vec<Passed>, sockets: Vec<OwnedFd>) -> Self {
+        Self(passed.into_iter().zip(sockets).collect())
+    }
 
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {
         self.0.push((Passed::Socket(key.to_owned(), address), socket));
     }
 
-    pub(crate) fn add_local(&mut self, key: &str, socket: OwnedFd) {
-        self.0.push((Passed::LocalSocket(key.to_owned()), socket));
+    pub(crate) fn add_local(&mut self, key: &str, path: &Path, socket: OwnedFd) {
+        self.0.push((Passed::LocalSocket(key.to_owned(), path.to_owned()), socket));
+    }
+
+    /// Other sockets take the place of those of this key.
+    pub(super) fn replace(&mut self, key: &str, others: Self) {
+        self.0.retain(|(passed, _)| !matches!(passed, Passed::Socket(of, _) if of == key));
+        self.0.extend(others.0);
     }
 
     /// Other descriptors of the same sockets.

@@ -25,9 +25,11 @@ impl TapsBefore {
     }
 
     /// The same ones, once the ports have started. Rights are needed, so this comes before they go.
-    pub(crate) fn opened(self) -> io::Result<Taps> {
+    pub(crate) fn opened(self) -> Result<Taps, String> {
         let open = |(name, before): (String, u32)| TapSteering::new(&name, before);
-        let taps = self.0.into_iter().map(open).collect::<io::Result<_>>()?;
+        let told =
+            |why| format!("what comes to a TAP, for which this process has no right ({why}),");
+        let taps = self.0.into_iter().map(open).collect::<io::Result<_>>().map_err(told)?;
         Ok(Taps { taps, is_ending: Cell::new(false) })
     }
 }

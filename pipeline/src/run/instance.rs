@@ -7,6 +7,7 @@ use pmdns_config::Config;
 use pmdns_engine::engine::{EngineError, Running};
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_engine::threads::nap;
+use pmdns_nics::dpdk;
 
 use super::announce::announce;
 use super::error::RunError;
@@ -14,9 +15,9 @@ use super::opened::{Opened, OperatorSockets};
 use super::ports::StartedPorts;
 use super::services::Services;
 use crate::control::api::ApiServer;
-use crate::control::metrics::server::MetricsServer;
+use crate::control::metrics::server::{KEY, MetricsServer};
 use crate::control::reload::{Reloader, Written};
-use crate::handover::{HandOver, Step, TakeOver};
+use crate::handover::{HandOver, OpenSockets, Step, TakeOver};
 use crate::log;
 use crate::snapshot::Keeper;
 use crate::streams::OpenStreams;
@@ -38,6 +39,8 @@ pub(super) struct Instance<'c> {
     /// As long as the process before is there.
     take_over: Option<TakeOver>,
     has_handed_over: bool,
+    /// The CPU of threads that are not the engine's.
+    core: Option<usize>,
     /// Writes snapshots of the cache.
     keeper: Option<Keeper>,
     supervisor: Supervisor,
@@ -84,7 +87,7 @@ impl<'c> Instance<'c> {
         supervisor.ready();
         match &mut take_over {
             Some(take_over) => {
-                hand_over.take_ports();
+                hand_over.take_ports()?;
                 take_over.taken();
             }
             None => hand_over.own(),
@@ -97,6 +100,7 @@ impl<'c> Instance<'c> {
             hand_over,
             take_over,
             has_handed_over,
+            core,
             keeper,
             supervisor,
         })
@@ -117,13 +121,16 @@ impl<'c> Instance<'c> {
         if let Some(servers) = &mut self.servers {
             servers.answer(services);
         }
-        if reload {
-            services.reloader.ask();
+        match (reload, services.passing.is_under_way) {
+            (true, true) => tracing::warn!("no reload while another process takes over"),
+            (true, false) => services.reloader.ask(),
+            (false, _) => {}
         }
-        if services.follow()
+        if !services.passing.is_under_way
+            && services.follow()
             && let Some(servers) = &mut self.servers
         {
-            servers.follow(&mut services.reloader);
+            servers.follow(&mut services.reloader, &mut self.hand_over);
         }
         services.limit_floods(Instant::now());
         log::tell_of_losses();
@@ -134,15 +141,16 @@ impl<'c> Instance<'c> {
     fn pass_on(&mut self, now: Instant) {
         if let Some(take_over) = &mut self.take_over {
             match take_over.turn(now) {
-                Ok(false) => return,
                 Ok(true) => {}
-                Err(error) => tracing::error!("{error}"),
+                Ok(false) => return,
+                Err(error) => return tracing::error!("{error}"),
             }
             self.take_over = None;
             self.hand_over.own();
         }
         let services = &mut self.services;
-        match self.hand_over.turn(now, || services.is_idle()) {
+        let is_busy = services.is_busy();
+        match self.hand_over.turn(now, is_busy, || services.is_idle()) {
             None => {}
             Some(Step::Drain) => {
                 tracing::info!("the next process serves; this one answers who still waits");
@@ -151,7 +159,8 @@ impl<'c> Instance<'c> {
             }
             Some(Step::Resume) => {
                 services.set_accepting(true);
-                self.servers = serve_again(services.config, &self.hand_over);
+                let config = services.reloader.config();
+                self.servers = serve_again(config, &mut self.hand_over, self.core);
             }
             Some(Step::End) => self.has_handed_over = true,
         }
@@ -168,23 +177,23 @@ impl<'c> Instance<'c> {
     pub(super) fn stop(self) -> Result<Report, RunError> {
         let Self { mut services, servers, running, hand_over, has_handed_over, .. } = self;
         let (keeper, supervisor) = (self.keeper, self.supervisor);
-        if !has_handed_over {
-            hand_over.remove_file();
-        }
+        hand_over.remove_file();
         let failed = running.has_failed();
         tracing::info!("stopping");
         supervisor.stopping();
         // Nothing that an operator sends keeps the last snapshot waiting.
         drop(servers);
-        // The slow path must still run, because its threads provide the entries that are written.
-        drop(keeper);
+        // The slow path must still run, because its threads provide the entries that are written. The next process writes its own.
+        match has_handed_over {
+            true => std::mem::forget(keeper),
+            false => drop(keeper),
+        }
         let in_good_order = running.stop();
         let report = services.end();
         if !report.totals.balance() || report.totals.held > 0 {
             tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
         }
-        if has_handed_over {
-            // The drivers would take down interfaces that the next process uses. The kernel closes what this one had.
+        if dpdk::are_devices_shared() {
             std::mem::forget(services);
             return Ok(report);
         }
@@ -209,10 +218,15 @@ fn keeper(
 }
 
 /// The sockets of operators are served again, by this process.
-fn serve_again(config: &Config, hand_over: &HandOver) -> Option<Servers> {
-    let sockets = hand_over.sockets().map_err(RunError::Copy);
-    let opened = sockets.and_then(|mut sockets| OperatorSockets::open(config, &mut sockets));
-    let served = opened.and_then(|operators| Servers::start(operators, None));
+fn serve_again(config: &Config, hand_over: &mut HandOver, core: Option<usize>) -> Option<Servers> {
+    let mut serve = || {
+        let mut sockets = hand_over.sockets().map_err(RunError::Copy)?;
+        let operators = OperatorSockets::open(config, &mut sockets)?;
+        let files = operators.copy(config, &mut OpenSockets::default()).map_err(RunError::Copy)?;
+        hand_over.set_files(files);
+        Servers::start(operators, core)
+    };
+    let served = serve();
     served.map_err(|error| tracing::error!("operators are not served any more: {error}")).ok()
 }
 
@@ -250,11 +264,17 @@ impl Servers {
     }
 
     /// Takes over the settings of a reload.
-    fn follow(&mut self, reloader: &mut Reloader) {
+    fn follow(&mut self, reloader: &mut Reloader, hand_over: &mut HandOver) {
         if let Some(api) = &self.api {
             api.follow(reloader.config());
         }
         if let Some(listener) = reloader.take_metrics() {
+            let mut copies = OpenSockets::default();
+            if let (Some(listener), Some(address)) = (&listener, reloader.config().metrics.listen) {
+                let copied = listener.copy(address, &mut copies);
+                copied.unwrap_or_else(|error| tracing::error!("metrics do not pass on: {error}"));
+            }
+            hand_over.replace(KEY, copies);
             let served = listener.map(|listener| listener.serve(self.core)).transpose();
             self.metrics = served.unwrap_or_else(|error| {
                 tracing::error!("{error}; metrics are not served any more");

@@ -23,9 +23,10 @@ use self::instance::Instance;
 use self::opened::Opened;
 use self::ports::StartedPorts;
 use crate::control::reload::Written;
-use crate::handover::{HandOver, TakeOver, TapsBefore};
+use crate::handover::{HandOver, HandoverError, TakeOver, TapsBefore};
 use crate::runtime::{OpenChanges, unix_time};
 use pmdns_control::report::Report;
+use pmdns_nics::dpdk;
 use pmdns_nics::machine::Machine;
 
 /// Serves with `config`, which was `written` so at `path`, and with the changes that operators have made at run time before, until
@@ -36,15 +37,22 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let Machine { cores, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
+    // First: from its offer on, the running process keeps no more changes.
+    let (take_over, sockets) = TakeOver::begin(config)?.unzip();
+    dpdk::share_devices(take_over.is_some());
+    let mut sockets = sockets.unwrap_or_default();
     let changes = OpenChanges::read(config, unix_time())?;
     let (base, config) = (config, &changes.config.clone());
-    let (take_over, mut sockets) = TakeOver::begin(config)?.unzip();
-    let mut sockets = sockets.take().unwrap_or_default();
     let opened = Opened::open((base, config), changes, &mut sockets)?;
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let taps = TapsBefore::of(config);
     let ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
     let hand_over = HandOver::open(config, &mut sockets, copies, taps)?;
+    if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
+        return Err(HandoverError::Refused(why.to_owned()).into());
+    }
+    // What this configuration has no use for is closed.
+    drop(sockets);
     let passing = (hand_over, take_over);
     let mut instance = Instance::start(config, (written, path), opened, ports, passing, &cores)?;
     while !stop.load(Ordering::Relaxed) && !instance.has_ended() {

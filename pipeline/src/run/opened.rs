@@ -48,13 +48,28 @@ impl OperatorSockets {
     /// Opens those that are not open already.
     pub(super) fn open(config: &Config, sockets: &mut OpenSockets) -> Result<Self, RunError> {
         let Control { socket, group, .. } = &config.control;
-        let inherited = sockets.take_local(CONTROL);
+        let inherited = sockets.take_local(CONTROL, socket);
         let open = |address| MetricsListener::open(address, sockets);
         Ok(Self {
             control: ControlSocket::open_at(CONTROL, socket, group.as_deref(), inherited)?,
             metrics: config.metrics.listen.map(open).transpose()?,
             api: ApiListener::open(config, sockets)?,
         })
+    }
+
+    /// Adds copies of them. Returns what decides about the files of local ones.
+    pub(super) fn copy(
+        &self,
+        config: &Config,
+        copies: &mut OpenSockets,
+    ) -> io::Result<Vec<Arc<SocketFile>>> {
+        let (socket, file) = self.control.copy()?;
+        copies.add_local(CONTROL, &config.control.socket, socket);
+        if let (Some(address), Some(listener)) = (config.metrics.listen, &self.metrics) {
+            listener.copy(address, copies)?;
+        }
+        let of_api = self.api.as_ref().map(|listener| listener.copy(config, copies)).transpose()?;
+        Ok([Some(file), of_api.flatten()].into_iter().flatten().collect())
     }
 }
 
@@ -84,17 +99,8 @@ impl Opened {
         &self,
         config: &Config,
     ) -> io::Result<(OpenSockets, Vec<Arc<SocketFile>>)> {
-        let (mut copies, mut files) = (OpenSockets::default(), Vec::new());
-        let OperatorSockets { control, metrics, api } = &self.operators;
-        let (socket, file) = control.copy()?;
-        copies.add_local(CONTROL, socket);
-        files.push(file);
-        if let (Some(address), Some(listener)) = (config.metrics.listen, metrics) {
-            listener.copy(address, &mut copies)?;
-        }
-        if let Some(listener) = api {
-            files.extend(listener.copy(config, &mut copies)?);
-        }
+        let mut copies = OpenSockets::default();
+        let files = self.operators.copy(config, &mut copies)?;
         if let Some(entry) = &self.streams {
             streams::copy(config, entry, &mut copies)?;
         }

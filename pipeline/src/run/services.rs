@@ -259,7 +259,9 @@ impl<'c> Services<'c> {
             hitters::limit_floods(begun, settings, &mut self.limiter, now);
         }
         let over = self.limiter.turn((now, unix_time()));
+        // The next process ends them by itself, and has the file.
         if !over.is_empty()
+            && !self.passing.is_under_way
             && let Some(Err((_, why))) = self.runtime.journal().map(|journal| journal.keep(over))
         {
             tracing::warn!("limits whose time is over stay in the file: {why}");

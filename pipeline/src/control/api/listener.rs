@@ -66,7 +66,7 @@ impl ApiListener {
         });
         let unix = api.socket.as_deref().map(|path| {
             let group = config.control.group.as_deref();
-            ControlSocket::open_at(SOCKET, path, group, sockets.take_local(SOCKET))
+            ControlSocket::open_at(SOCKET, path, group, sockets.take_local(SOCKET, path))
         });
         let listening =
             Listening { tcp: tcp.transpose()?, unix: unix.transpose()?, tls: tls(api)? };
@@ -75,6 +75,10 @@ impl ApiListener {
     }
 
     /// Adds copies of its sockets. Returns what decides about the file of the local one.
+    #[cfg_attr(
+        not(feature = "dpdk"),
+        allow(dead_code, reason = "without ports nothing is handed over")
+    )]
     pub(crate) fn copy(
         &self,
         config: &Config,
@@ -84,9 +88,9 @@ impl ApiListener {
         if let (Some(address), Some(listener)) = (config.api.listen, tcp) {
             copies.add(LISTEN, address, listener.as_fd().try_clone_to_owned()?);
         }
-        let Some(unix) = unix else { return Ok(None) };
+        let (Some(path), Some(unix)) = (&config.api.socket, unix) else { return Ok(None) };
         let (socket, file) = unix.copy()?;
-        copies.add_local(SOCKET, socket);
+        copies.add_local(SOCKET, path, socket);
         Ok(Some(file))
     }
 

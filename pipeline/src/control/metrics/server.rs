@@ -29,7 +29,7 @@ use pmdns_control::report::Report;
 /// Connections at a time, in all and of one address.
 const BOUNDS: Bounds = Bounds { places: 64, per_peer: 16, grace: Duration::from_secs(1) };
 /// The key of its address.
-const KEY: &str = "metrics.listen";
+pub(crate) const KEY: &str = "metrics.listen";
 /// Connections that wait to be taken in.
 const BACKLOG: i32 = 1024;
 /// Requests that wait for the main thread, which takes them all at once.
@@ -97,6 +97,10 @@ impl MetricsListener {
     }
 
     /// Adds a copy of its socket.
+    #[cfg_attr(
+        not(feature = "dpdk"),
+        allow(dead_code, reason = "without ports nothing is handed over")
+    )]
     pub(crate) fn copy(&self, address: SocketAddr, copies: &mut OpenSockets) -> io::Result<()> {
         copies.add(KEY, address, self.listener.as_fd().try_clone_to_owned()?);
         Ok(())

@@ -60,16 +60,13 @@ impl ControlSocket {
             Ok(_) => return Err(SocketError::InUse { key, path: path.to_owned() }),
             // No process listens. Only a socket is removed: connecting to an ordinary file fails in the same way.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                let file = std::fs::symlink_metadata(path).map_err(failed)?;
-                if file.file_type().is_socket() {
-                    std::fs::remove_file(path).map_err(failed)?;
-                }
+                remove_left(path).map_err(failed)?;
             }
             Err(_) => {}
         }
         make_folder(path).map_err(failed)?;
-        let listener = listen(path, group).map_err(failed)?;
-        Ok(Self::of(listener, group.is_some(), path, false))
+        let listener = listen(path, (Type::STREAM, MODE), group).map_err(failed)?;
+        Ok(Self::of(listener.into(), group.is_some(), path, false))
     }
 
     fn of(listener: UnixListener, has_group: bool, path: &Path, is_left: bool) -> Self {
@@ -78,11 +75,19 @@ impl ControlSocket {
     }
 
     /// Another descriptor of it, and what decides about its file.
+    #[cfg_attr(
+        not(feature = "dpdk"),
+        allow(dead_code, reason = "without ports nothing is handed over")
+    )]
     pub(crate) fn copy(&self) -> io::Result<(OwnedFd, Arc<SocketFile>)> {
         Ok((self.listener.as_fd().try_clone_to_owned()?, Arc::clone(&self.file)))
     }
 }
 
+#[cfg_attr(
+    not(feature = "dpdk"),
+    allow(dead_code, reason = "without ports nothing is handed over")
+)]
 impl SocketFile {
     /// Whether the file stays for another process.
     pub(crate) fn leave(&self, is_left: bool) {
@@ -118,25 +123,38 @@ fn find_group(group: &str) -> Result<u32, SocketError> {
     number_of(group, &groups).ok_or_else(|| SocketError::Group(group.to_owned()))
 }
 
+/// Removes a socket that nobody listens at any more, and nothing else.
+pub(crate) fn remove_left(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(file) if file.file_type().is_socket() => std::fs::remove_file(path),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Sets mode and group before the socket listens. No client can connect before that.
-fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+pub(crate) fn listen(
+    path: &Path,
+    (kind, mode): (Type, u32),
+    group: Option<u32>,
+) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::UNIX, kind, None)?;
     // The kernel gives the file the mode of the socket, reduced by the umask. So the file never has more rights than
-    // `MODE`.
-    rustix::fs::fchmod(&socket, Mode::from_raw_mode(MODE))?;
+    // `mode`.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
     socket.bind(&SockAddr::unix(path)?)?;
-    let prepared = set_access(path, group).and_then(|()| socket.listen(BACKLOG));
+    let prepared = set_access(path, mode, group).and_then(|()| socket.listen(BACKLOG));
     if let Err(error) = prepared {
         let _ = std::fs::remove_file(path);
         return Err(error);
     }
     socket.set_nonblocking(true)?;
-    Ok(UnixListener::from(OwnedFd::from(socket)))
+    Ok(socket.into())
 }
 
 /// Gives the file its group, and the rights that the umask has removed. It is held open meanwhile, so that nobody can
 /// replace it.
-fn set_access(path: &Path, group: Option<u32>) -> io::Result<()> {
+fn set_access(path: &Path, mode: u32, group: Option<u32>) -> io::Result<()> {
     let file =
         rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let held = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -147,8 +165,8 @@ fn set_access(path: &Path, group: Option<u32>) -> io::Result<()> {
     if let Some(group) = group.filter(|group| *group != facts.gid()) {
         std::os::unix::fs::chown(&held, None, Some(group))?;
     }
-    match facts.mode() & 0o777 == MODE {
+    match facts.mode() & 0o777 == mode {
         true => Ok(()),
-        false => std::fs::set_permissions(&held, Permissions::from_mode(MODE)),
+        false => std::fs::set_permissions(&held, Permissions::from_mode(mode)),
     }
 }

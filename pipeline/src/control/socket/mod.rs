@@ -10,6 +10,8 @@ mod tests;
 
 pub(crate) use listener::has_group;
 pub use listener::{ControlSocket, SocketFile};
+#[cfg(feature = "dpdk")]
+pub(crate) use listener::{listen, remove_left};
 
 /// Why a unix socket could not be opened.
 #[derive(Debug, thiserror::Error)]
