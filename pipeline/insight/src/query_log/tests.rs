@@ -67,6 +67,17 @@ fn ask(rig: &mut Rig, names: &[&str]) {
     rig.sent();
 }
 
+/// Asks until this part has written so many records. No more batches are under way than wait for a disk that is late
+/// (`WAITING`); others would be lost.
+fn ask_often(rig: &mut Rig, log: &QueryLogger, (part, records): (&str, u64)) {
+    for written in (200..=records).step_by(200) {
+        for _ in 0..10 {
+            ask(rig, &["hit.example. A"; 20]);
+        }
+        wait(|| count(log, part).written == written);
+    }
+}
+
 const ASKED: [&str; 4] =
     ["Hit.example. A", "miss.example. A", "blocked.example. AAAA", "own.example. A"];
 
@@ -154,9 +165,7 @@ fn a_full_file_gets_another_name_and_few_are_kept() {
     let path = folder.file("q.json");
     let (mut rig, log, _) =
         logging(&format!("json = {path:?}\njson_size = \"64KiB\"\njson_files = 2"));
-    for _ in 0..60 {
-        ask(&mut rig, &["hit.example. A"; 20]);
-    }
+    ask_often(&mut rig, &log, ("json", 1200));
     drop(log);
     let files = ["q.json", "q.json.1", "q.json.2", "q.json.3"].map(|name| folder.file(name));
     let sizes = files.clone().map(|file| std::fs::metadata(file).map_or(0, |facts| facts.len()));
@@ -213,10 +222,7 @@ fn old_rows_leave_the_database() {
     let folder = Folder::new("retention");
     let path = folder.file("q.db");
     let (mut rig, log, config) = logging(&format!("sqlite = {path:?}\nsqlite_rows = 1000"));
-    for _ in 0..60 {
-        ask(&mut rig, &["hit.example. A"; 20]);
-    }
-    wait(|| count(&log, "sqlite").written == 1200);
+    ask_often(&mut rig, &log, ("sqlite", 1200));
     drop(log);
     let rows = || {
         let database = rusqlite::Connection::open(&path).unwrap();
@@ -301,12 +307,8 @@ fn what_listens_but_reads_nothing_stalls_nobody() {
     let (socket, path) = (folder.file("socket"), folder.file("q.json"));
     let _listener = UnixListener::bind(&socket).unwrap();
     let (mut rig, log, _) = logging(&format!("dnstap = {socket:?}\njson = {path:?}\nring = 1024"));
-    for _ in 0..50 {
-        ask(&mut rig, &["hit.example. A"; 20]);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    ask_often(&mut rig, &log, ("json", 1000));
     wait(|| count(&log, "rings").written == 1000);
-    wait(|| count(&log, "json").written == 1000);
     assert_eq!(count(&log, "rings").lost, 0);
 }
 
