@@ -163,6 +163,13 @@ fn answer(message: &Message) -> Answer {
 /// Asks both; every answer is the same.
 fn compare(case: &Case, server: Process) {
     wait_for_theirs(case.clients[0], case.questions[0]);
+    // named answers before it has loaded its policy zones.
+    let text = case.text();
+    let blocks = text.split("response-policy").skip(1).filter_map(|rest| rest.split('}').next());
+    let policies: usize = blocks.map(|block| block.matches("zone ").count()).sum();
+    wait_until("policy zones are loaded", || {
+        server.log().matches("reload done").count() >= policies
+    });
     let queries = queries(case.clients, case.questions);
     let theirs = theirs(&queries, PATIENCE);
     drop(server);

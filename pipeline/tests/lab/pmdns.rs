@@ -103,6 +103,11 @@ impl Pmdns {
         next
     }
 
+    /// Waits until it has logged this.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        self.process.wait_for(text);
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: &str) {
         self.process.signal(signal);
