@@ -3,8 +3,8 @@
 //! Seals keep its length for good: in a mapping beyond the end of its file a load would kill the process (SIGBUS).
 //!
 //! One process at a time may write, and a lock says which. Such a lock (flock(2)) belongs to the open file description. A
-//! descriptor that is passed on over a socket refers to the same description: whoever gets it would hold the lock too, and
-//! keep it alive beyond the death of its owner. So each process opens the file anew for its lock, and passes that on to nobody.
+//! descriptor that is passed on over a socket refers to the same description. Who gets it would hold the lock too, beyond the
+//! death of its owner. So each process opens the file anew for its lock, and passes that on to nobody.
 
 use std::fs::{File, TryLockError};
 use std::io;

@@ -28,7 +28,7 @@ pub struct LogSearch {
     /// Of this record type.
     #[serde(rename = "type")]
     pub record_type: Option<String>,
-    /// OutgoingAnswer with this rcode.
+    /// Answered with this rcode.
     pub rcode: Option<String>,
     /// Decided by a list, or not.
     pub blocked: Option<bool>,

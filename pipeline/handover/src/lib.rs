@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Whichever ends on the way, the other one goes on: the outgoing process as before, the incoming one alone. The cache does not
-//! pass yet. When it does, who may write to it does not depend on messages, which may be late: it is a lock of the kernel, which
-//! falls with the process that has it.
+//! pass yet. When it does, a lock of the kernel says who may write to it. The lock falls with the process that has it. Messages
+//! may be late, so they do not decide.
 //!
 //! [`Outgoing`] and [`Incoming`] decide. They are told the time, messages, and what came of the last output, and say what to do
 //! by outputs. Sockets, files and threads are the caller's.

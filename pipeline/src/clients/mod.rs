@@ -114,8 +114,8 @@ impl OpenClients {
         }))
     }
 
-    /// Warns of a journal of clients that nobody reads: the configuration names none, and one lies in the folder of the file of all
-    /// changes or in one of these.
+    /// Warns of a journal of clients that nobody reads. The configuration names none, and one lies beside the file of all
+    /// changes, or in one of these folders.
     pub fn warn_of_left_journal(config: &Config, state_folders: impl Iterator<Item = PathBuf>) {
         let beside = config.control.entries.as_deref().map(|path| folder_of(path).to_owned());
         let is_wanted = config.clients.max_entries > 0 && config.clients.journal.is_none();

@@ -52,7 +52,7 @@ const UNABLE: [Row; 26] = [
     ("delete", "/api/v1/upstreams/{address}"),
 ];
 
-/// OutgoingAnswer without the engine, which may be stopping (503).
+/// Answered without the engine, which may be stopping (503).
 const WITHOUT_ENGINE: [Row; 2] = [("get", "/api/openapi.json"), ("get", "/api/v1/me")];
 
 /// How a request may end that is not answered as it was meant.
