@@ -10,17 +10,14 @@ use std::mem;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 use crate::tap::TUN;
-use crate::xdp::bpf::{Attributes, bpf, descriptor};
+use crate::xdp::bpf::{Attributes, INSTRUCTION, PROGRAM_LOAD, bpf, descriptor};
 
 /// `_IOR('T', 210, unsigned int)`: writes an `ifreq`.
 const TUNGETIFF: libc::Ioctl = 0x8004_54d2_u32 as libc::Ioctl;
 /// `_IOR('T', 224, int)`: takes the descriptor of a program, or -1.
 const TUNSETSTEERINGEBPF: libc::Ioctl = 0x8004_54e0_u32 as libc::Ioctl;
-/// Commands and program types (linux/bpf.h).
-const PROGRAM_LOAD: c_int = 5;
+/// A program type (linux/bpf.h).
 const SOCKET_FILTER: u32 = 1;
-/// Bytes of an instruction.
-const INSTRUCTION: usize = 8;
 
 /// The steering of one interface of which this process has queues.
 #[derive(Debug)]

@@ -6,9 +6,12 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use pmdns_config::narrow::to_u32;
 
 /// Commands (linux/bpf.h, enum bpf_cmd).
+pub(crate) const PROGRAM_LOAD: libc::c_int = 5;
 const PROGRAM_BY_ID: libc::c_int = 13;
 const INFO: libc::c_int = 15;
 
+/// Bytes of an instruction.
+pub(crate) const INSTRUCTION: usize = 8;
 /// Bytes of a command's argument; the kernel takes what is beyond those it knows for absent if it is zero.
 const ATTRIBUTES: usize = 128;
 /// Where the name stands in `struct bpf_prog_info`, and its length.

@@ -7,11 +7,10 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use pmdns_config::PortSettings;
 use pmdns_config::narrow::to_u32;
 
-use super::bpf::{Attributes, bpf, descriptor};
+use super::bpf::{Attributes, INSTRUCTION, PROGRAM_LOAD, bpf, descriptor};
 
 const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
-const PROGRAM_LOAD: i32 = 5;
 const RUN: i32 = 10;
 const FREEZE: i32 = 22;
 
@@ -23,7 +22,6 @@ const XDP_PROGRAM: u32 = 6;
 const XDP_ATTACH: u32 = 37;
 const LOOPBACK: u32 = 1;
 const LOG: usize = 1 << 20;
-const INSTRUCTION: usize = 8;
 
 /// The kernel's verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

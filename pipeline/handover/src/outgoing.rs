@@ -80,6 +80,16 @@ impl Outgoing {
         !matches!(self.stage, Stage::Alone | Stage::Connected)
     }
 
+    /// Whether the incoming process serves, and this one answers who still waits.
+    pub fn is_draining(&self) -> bool {
+        self.stage == Stage::Draining
+    }
+
+    /// Whether the incoming process is to have ended before this one goes on.
+    pub fn is_thawing(&self) -> bool {
+        matches!(self.stage, Stage::Thawing { .. })
+    }
+
     /// A process has connected. `false`: there is one already, so this one is to be [refused](crate::FromOutgoing::Refused).
     pub fn connected(&mut self, now: Instant) -> bool {
         let is_alone = self.stage == Stage::Alone;

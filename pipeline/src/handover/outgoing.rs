@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use pmdns_config::Config;
 use pmdns_handover::{FromIncoming, FromOutgoing, HandoverLimits, Offer, Outgoing, OutgoingOutput};
-
 use pmdns_nics::dpdk::{are_devices_shared, share_devices};
 
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
@@ -37,15 +36,12 @@ pub(crate) struct HandOver {
     channel: Option<Channel>,
     /// The other end of the channel is closed.
     is_closed: bool,
-    /// The other process is to end before this one goes on.
-    is_thawing: bool,
     /// Copies of what passes.
     sockets: OpenSockets,
     /// The files of local sockets, which stay.
     files: Vec<Arc<SocketFile>>,
     taps: Taps,
     obstacle: Option<String>,
-    is_draining: bool,
 }
 
 impl HandOver {
@@ -71,21 +67,9 @@ impl HandOver {
             Ok(taps) => (taps, None),
             Err(why) => (Taps::default(), Some(why)),
         };
-        let (machine, channel) = (Outgoing::new(HandoverLimits::default()), None);
-        let (is_closed, is_thawing, is_draining) = (false, false, false);
-        Ok(Self {
-            socket,
-            path,
-            machine,
-            channel,
-            is_closed,
-            is_thawing,
-            sockets,
-            files,
-            taps,
-            obstacle,
-            is_draining,
-        })
+        let machine = Outgoing::new(HandoverLimits::default());
+        let (channel, is_closed) = (None, false);
+        Ok(Self { socket, path, machine, channel, is_closed, sockets, files, taps, obstacle })
     }
 
     /// Why no other process can take over, and so this one cannot have taken over.
@@ -136,19 +120,21 @@ impl HandOver {
         is_busy: bool,
         is_idle: impl FnOnce() -> bool,
     ) -> Option<Step> {
+        // What a drain asks for is done between two turns.
+        let was_draining = self.machine.is_draining();
         self.steer(Taps::turn);
         if !is_busy || self.is_under_way() {
             self.receive(now);
         }
         self.accept(now);
         self.machine.turn(now);
-        if self.is_thawing && self.channel.as_ref().is_none_or(Channel::has_ended) {
+        if self.machine.is_thawing() && self.channel.as_ref().is_none_or(Channel::has_ended) {
             tracing::warn!("the process that wanted to take over has ended; this one goes on");
-            (self.is_thawing, self.channel) = (false, None);
+            self.channel = None;
             self.own();
             self.machine.thawed(true);
         }
-        if self.is_draining && is_idle() {
+        if was_draining && is_idle() {
             self.machine.drained();
         }
         let mut step = None;
@@ -222,20 +208,10 @@ impl HandOver {
             }
             // The cache stays here: the next process begins with its own.
             OutgoingOutput::Freeze => self.machine.frozen(Vec::new(), now),
-            OutgoingOutput::Thaw => {
-                // A closed channel may be one of a process that lives.
-                self.kill();
-                self.is_thawing = true;
-            }
-            OutgoingOutput::Drain => {
-                self.is_draining = true;
-                return Some(Step::Drain);
-            }
-            OutgoingOutput::Resume => {
-                self.is_draining = false;
-                return Some(Step::Resume);
-            }
-            OutgoingOutput::Kill => self.kill(),
+            OutgoingOutput::Drain => return Some(Step::Drain),
+            OutgoingOutput::Resume => return Some(Step::Resume),
+            // A closed channel may be one of a process that lives.
+            OutgoingOutput::Kill | OutgoingOutput::Thaw => self.kill(),
             OutgoingOutput::Close(why) => {
                 tracing::info!("no other process takes over: {why}");
                 self.channel = None;

@@ -54,9 +54,8 @@ pub(super) fn obstacle(config: &Config) -> Option<String> {
         ("query_log.sqlite", config.query_log.sqlite.is_some()),
         ("upstream.port", config.upstreams.iter().any(|one| config.upstream_port(one).is_some())),
     ];
-    let (what, _) = of_port.map(|what| (what, true)).or_else(|| {
-        is_used.into_iter().find(|(_, is_used)| *is_used).map(|(key, _)| (key.to_owned(), true))
-    })?;
+    let of_key = || is_used.iter().find(|(_, is_used)| *is_used).map(|(key, _)| (*key).to_owned());
+    let what = of_port.or_else(of_key)?;
     Some(format!(
         "{what} cannot pass to another process yet; stop the running one, then start this one"
     ))
