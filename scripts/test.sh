@@ -56,7 +56,14 @@ loom() {
         cargo test -p pmdns-stages --no-default-features --test cache_loom --test client_table_loom
 }
 
-instructions() { scripts/instructions.sh; }
+# Beside the emulated machine: it has a clock, and instructions have none.
+instructions() {
+    if [[ " ${steps[*]} " == *" pci "* ]]; then
+        PMDNS_VM_SECONDS=${PMDNS_VM_SECONDS-1500} lab_in_a_machine pci > "${CARGO_TARGET_DIR:-target}/pci.log" 2>&1 &
+        machine=$!
+    fi
+    nice -n 10 scripts/instructions.sh
+}
 
 # Half a minute for each target; longer by scripts/fuzz.sh SECONDS.
 fuzzing() { PMDNS_FUZZ_SEED=1 scripts/fuzz.sh 30; }
@@ -80,12 +87,6 @@ labs() {
     # A lab looks at its tables.
     book
     "${LABS[@]}" --no-run
-    # While labs wait, the emulated machine computes.
-    if [[ " ${steps[*]} " == *" pci "* ]]; then
-        PMDNS_VM_SECONDS=${PMDNS_VM_SECONDS-1500} lab_in_a_machine pci > "${CARGO_TARGET_DIR:-target}/pci.log" 2>&1 &
-        machine=$!
-        renice -n 10 "$machine" > /dev/null
-    fi
     # Side by side, but for those that take the machine for themselves (pipeline/tests/lab/harness.rs).
     as_root "${LABS[@]}" -- --include-ignored --test-threads=3 --nocapture --skip browser:: --skip soak::
 }
@@ -194,7 +195,7 @@ for step in "${steps[@]}"; do
 done
 scripts/install.sh "${packages[@]}"
 
-# The emulated machine that runs beside the labs. It ends with them, or a little later.
+# The emulated machine that runs beside another step, for `pci` to wait for.
 machine=""
 trap wait EXIT
 took="packages $SECONDS"

@@ -23,16 +23,17 @@ nic() {
 }
 
 # boot HUGE_PAGES: boots the machine's own root file system, read-only but for $folder.
-# An emulated machine may stop for good while it boots, or while it turns itself off. So it gets a second try, and a bound.
+# An emulated machine may stop for good while it boots, or while it turns itself off. So it gets other tries, and a bound.
+# Alone it takes 40 s; a slow host that has other work needs several times as long.
 boot() {
-    power_on "$@"
-    eventually 120 is_up_or_off && is_up && { echo "booted after $SECONDS s"; return; }
-    power_off
-    echo "the machine did not boot within 120 s: once more"
-    power_on "$@"
-    eventually 240 is_up_or_off && is_up && { echo "booted after $SECONDS s"; return; }
-    cat "$folder/console"
-    echo "the machine did not boot" >&2
+    local try
+    for try in 1 2 3; do
+        power_on "$@"
+        eventually 240 is_up_or_off && is_up && { echo "booted after $SECONDS s"; return; }
+        echo "the machine did not boot within 240 s, try $try of 3" >&2
+        tail -n 20 "$folder/console" >&2
+        power_off
+    done
     return 1
 }
 
