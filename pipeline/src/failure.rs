@@ -125,7 +125,10 @@ fn of_engine(error: &EngineError) -> u8 {
         | EngineError::Cookies(_)
         | EngineError::Encrypted(_)
         | EngineError::Anchors(_) => 2,
-        EngineError::Random(_) | EngineError::Thread(_) => 1,
+        EngineError::Random(_)
+        | EngineError::Lock(_)
+        | EngineError::Locked
+        | EngineError::Thread(_) => 1,
     }
 }
 

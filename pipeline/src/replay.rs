@@ -93,6 +93,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
         pool,
         streams: None,
         load_encrypted: pmdns_encrypted::load,
+        passed: None,
     })?;
     let clients = clients.zip(engine.clients.take());
     let start = |(open, table): (OpenClients, _)| open.without_journal().start(table, None, None);

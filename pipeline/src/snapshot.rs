@@ -24,11 +24,12 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Loads `path` and writes it every `interval`, on a thread pinned to the CPU `core` if one is given.
+    /// Writes `path` every `interval`, on a thread pinned to the CPU `core` if one is given. Before that it is read, if the thread
+    /// `loads`.
     pub fn start(
         cache_jobs: CacheJobs,
         path: PathBuf,
-        interval: Duration,
+        (interval, loads): (Duration, bool),
         core: Option<usize>,
     ) -> io::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
@@ -37,7 +38,9 @@ impl Keeper {
         let written = Arc::clone(&counters);
         let body = move || {
             pin(core);
-            load(&cache_jobs, &path);
+            if loads {
+                load(&cache_jobs, &path);
+            }
             loop {
                 wait(interval, &stop);
                 written.count(1, dump(&cache_jobs, &path));

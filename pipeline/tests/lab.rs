@@ -87,6 +87,8 @@ mod floods;
 mod generated_imports;
 #[path = "lab/handover.rs"]
 mod handover;
+#[path = "lab/handover_cache.rs"]
+mod handover_cache;
 #[path = "lab/hitters.rs"]
 mod hitters;
 #[path = "lab/idle.rs"]

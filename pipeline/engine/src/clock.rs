@@ -68,6 +68,23 @@ impl Clock {
         Self { start: 0, ticks_per_second: 1_000_000_000, first_second: 0, stepped: Some(time) }
     }
 
+    /// The numbers of this clock, for another process on the same machine: its first tick, ticks of a second, and its first second.
+    pub fn numbers(&self) -> [u64; 3] {
+        [self.start, self.ticks_per_second, self.first_second.into()]
+    }
+
+    /// A clock that starts now and has the seconds of another process's, whose numbers these are. `None`: they are of no clock.
+    pub fn following([start, ticks_per_second, first_second]: [u64; 3]) -> Option<Self> {
+        let seconds = ticks().wrapping_sub(start).checked_div(ticks_per_second)?;
+        Some(Self {
+            start: start.wrapping_add(seconds * ticks_per_second),
+            ticks_per_second,
+            first_second: narrow::low_u32(first_second.wrapping_add(seconds)),
+            #[cfg(debug_assertions)]
+            stepped: None,
+        })
+    }
+
     /// The same clock, with another first second.
     pub fn with_first_second(self, first_second: u32) -> Self {
         Self { first_second, ..self }
@@ -211,6 +228,21 @@ mod tests {
         assert_eq!(clock.duration_of(clock.now()), Duration::from_millis(2_500));
         assert_eq!(clock.context(clock.now()).seconds, 7);
         assert_eq!(clock.date(), SteppedTime::default().date() + 2);
+    }
+
+    #[test]
+    fn a_clock_that_follows_another_has_its_seconds() {
+        let now = Clock::start().with_first_second(FIRST_SECOND);
+        let second = now.ticks_per_second();
+        // It has run for two days.
+        let first = Clock { start: now.start.wrapping_sub(second * 200_000), ..now };
+        let next = Clock::following(first.numbers()).unwrap();
+        assert_eq!(next.ticks_per_second(), second);
+        assert!(next.now() < second, "it has just started");
+        let seconds = |clock: &Clock| clock.context(clock.now()).seconds;
+        let (before, same, after) = (seconds(&first), seconds(&next), seconds(&first));
+        assert!(before <= same && same <= after && after < before + 2);
+        assert!(Clock::following([1, 0, 1]).is_none());
     }
 
     #[test]

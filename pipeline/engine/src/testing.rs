@@ -203,6 +203,7 @@ impl Rig {
             pool: pool.clone(),
             streams,
             load_encrypted: asked_by_test,
+            passed: None,
         };
         let engine = Engine::build_from(clock, seed, parts).expect("the engine can be built");
         let Engine {

@@ -12,9 +12,8 @@ pub enum IncomingOutput {
     Send(FromIncoming),
     /// Open ports, read lists, start threads; serve nothing yet. [`Incoming::prepared`] says when that is done.
     Prepare(Offer),
-    /// Lock the cache, write to it, and serve. [`Incoming::taken`] says whether that was possible. Where the logs of the cache end,
-    /// if the outgoing process has said so; else that is to be found out.
-    Take(Option<Vec<u32>>),
+    /// Lock the cache, write to it, and serve. [`Incoming::taken`] says whether that was possible.
+    Take,
     /// End the outgoing process, which does not come to its end.
     Kill,
     /// The outgoing process has ended. Every file is this one's now.
@@ -83,8 +82,8 @@ impl Incoming {
                 // The outgoing process has the bound of it.
                 self.enter(Stage::Preparing { is_alone: false }, None);
             }
-            (Stage::Prepared, FromOutgoing::Frozen(ends)) => {
-                self.outputs.push_back(IncomingOutput::Take(Some(ends)));
+            (Stage::Prepared, FromOutgoing::Frozen) => {
+                self.outputs.push_back(IncomingOutput::Take);
                 self.enter(Stage::Taking { is_alone: false }, None);
             }
             (Stage::Serving, FromOutgoing::Refused(why)) => self.misunderstood(why),
@@ -162,7 +161,7 @@ impl Incoming {
 
     /// The outgoing process is gone, or wants no more. In the latter case it has the lock, and the attempt fails.
     fn take_alone(&mut self) {
-        self.outputs.push_back(IncomingOutput::Take(None));
+        self.outputs.push_back(IncomingOutput::Take);
         self.enter(Stage::Taking { is_alone: true }, None);
     }
 
@@ -196,7 +195,7 @@ mod tests {
         let mut incoming = Incoming::new(limits, "1", now);
         incoming.receive(FromOutgoing::Offer(Offer::default()));
         incoming.prepared(Ok(()), now);
-        incoming.receive(FromOutgoing::Frozen(vec![1]));
+        incoming.receive(FromOutgoing::Frozen);
         incoming.taken(Ok(()), now);
         let outputs = std::iter::from_fn(|| incoming.next_output());
         assert_eq!(outputs.last(), Some(IncomingOutput::Send(FromIncoming::Serving)));

@@ -15,9 +15,8 @@
 //!    │  owns every file                        │
 //! ```
 //!
-//! Whichever ends on the way, the other one goes on: the outgoing process as before, the incoming one alone. The cache does not
-//! pass yet. When it does, a lock of the kernel says who may write to it. The lock falls with the process that has it. Messages
-//! may be late, so they do not decide.
+//! Whichever ends on the way, the other one goes on: the outgoing process as before, the incoming one alone. A lock of the kernel
+//! says who may write to the cache. The lock falls with the process that has it. Messages may be late, so they do not decide.
 //!
 //! [`Outgoing`] and [`Incoming`] decide. They are told the time, messages, and what came of the last output, and say what to do
 //! by outputs. Sockets, files and threads are the caller's.
@@ -34,6 +33,6 @@ mod simulation;
 pub use incoming::{Incoming, IncomingOutput};
 pub use message::{
     BadMessage, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE, MAX_PASSED, Offer,
-    PROTOCOL, Passed,
+    PROTOCOL, Passed, PassedCache,
 };
 pub use outgoing::{Outgoing, OutgoingOutput};

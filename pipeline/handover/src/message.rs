@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages, of what passes with them, and of the order in which they are said.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
@@ -62,8 +62,8 @@ pub enum FromOutgoing {
     Offer(Offer),
     /// Nothing passes, and why.
     Refused(String),
-    /// It writes no more to the cache. The end of each shard's log.
-    Frozen(Vec<u32>),
+    /// It writes no more to the cache.
+    Frozen,
 }
 
 /// The greeting.
@@ -92,6 +92,21 @@ pub enum Passed {
     Socket(String, SocketAddr),
     /// A local socket that takes in connections: the key of its configuration, and its file.
     LocalSocket(String, PathBuf),
+    /// The memory of the cache.
+    Cache(PassedCache),
+}
+
+/// What has to be known of a cache's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedCache {
+    /// The number of its layout.
+    pub layout: u32,
+    /// The seed of its hashes.
+    pub seed: [u64; 2],
+    /// The clock of its seconds.
+    pub clock: [u64; 3],
+    /// A digest of the settings that its answers depend on.
+    pub settings: u64,
 }
 
 /// A packet that is no message.
@@ -171,7 +186,17 @@ mod tests {
 
     fn offer(sockets: usize) -> FromOutgoing {
         let socket = Passed::Socket("streams.tcp".to_owned(), "[::1]:53".parse().unwrap());
-        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed: vec![socket; sockets] })
+        let mut passed = vec![socket; sockets];
+        if let Some(last) = passed.last_mut() {
+            let numbers = (u64::MAX, u64::MAX - 1);
+            *last = Passed::Cache(PassedCache {
+                layout: u32::MAX,
+                seed: numbers.into(),
+                clock: [0, numbers.0, numbers.1],
+                settings: numbers.0,
+            });
+        }
+        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed })
     }
 
     #[test]
@@ -181,7 +206,7 @@ mod tests {
             assert_eq!(FromIncoming::read(&message.written().unwrap()).unwrap(), message);
         }
         let refused = FromOutgoing::Refused("no".to_owned());
-        let others = [FromOutgoing::Frozen(vec![0, u32::MAX]), refused];
+        let others = [FromOutgoing::Frozen, refused];
         for message in others.into_iter().chain([offer(0)]) {
             assert_eq!(FromOutgoing::read(&message.written().unwrap(), 0).unwrap(), message);
         }
@@ -197,7 +222,7 @@ mod tests {
             assert!(matches!(refused, BadMessage::Descriptors { .. }), "{refused}");
         }
         assert!(offer(MAX_PASSED + 1).written().is_err());
-        let frozen = FromOutgoing::Frozen(Vec::new()).written().unwrap();
+        let frozen = FromOutgoing::Frozen.written().unwrap();
         assert!(FromOutgoing::read(&frozen, 1).is_err(), "nothing comes with it");
     }
 

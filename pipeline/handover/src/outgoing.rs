@@ -10,9 +10,9 @@ use crate::message::{FromIncoming, FromOutgoing, HandoverLimits, Hello, Offer, P
 pub enum OutgoingOutput {
     /// Send this to the incoming process. Descriptors go with an offer.
     Send(FromOutgoing),
-    /// Write no more to the cache, and unlock it. [`Outgoing::frozen`] says where its logs end.
+    /// Write no more to the cache, and unlock it. [`Outgoing::frozen`] says when that is so.
     Freeze,
-    /// Lock the cache, and write to it again from the end that it has by now. [`Outgoing::thawed`] says whether that was possible.
+    /// Lock the cache, and write to it again. [`Outgoing::thawed`] says whether that was possible.
     Thaw,
     /// Take in no more connections, read what ports have received, and answer who waits. [`Outgoing::drained`] says when that is
     /// done.
@@ -135,10 +135,10 @@ impl Outgoing {
     }
 
     /// Writing to the cache has ended.
-    pub fn frozen(&mut self, ends: Vec<u32>, now: Instant) {
+    pub fn frozen(&mut self, now: Instant) {
         match self.stage {
             Stage::Freezing { is_alone: false } => {
-                self.send(FromOutgoing::Frozen(ends));
+                self.send(FromOutgoing::Frozen);
                 self.enter(Stage::Frozen, now + self.limits.taking);
             }
             Stage::Freezing { is_alone: true } => self.thaw(false),

@@ -260,7 +260,7 @@ impl World {
         match work {
             Work::Freeze => {
                 assert_eq!(self.lock.take(), Some(Side::Outgoing));
-                self.outgoing.0.frozen(vec![7], now);
+                self.outgoing.0.frozen(now);
             }
             Work::Thaw => {
                 if is_free {
@@ -328,7 +328,7 @@ impl World {
                     self.to_outgoing.push_back((late, message.clone()));
                 }
                 IncomingOutput::Prepare(_) => self.begin(Side::Incoming, Work::Prepare),
-                IncomingOutput::Take(_) => self.begin(Side::Incoming, Work::Take),
+                IncomingOutput::Take => self.begin(Side::Incoming, Work::Take),
                 IncomingOutput::Kill => self.kill(Side::Outgoing),
                 IncomingOutput::Own => assert!(!self.outgoing.1.is_alive, "seed {}", self.seed),
                 // The socket of the other one refuses it, or is gone.

@@ -50,7 +50,7 @@ impl TakeOver {
     pub(crate) fn prepared(&mut self) -> Result<(), HandoverError> {
         self.machine.prepared(Ok(()), Instant::now());
         loop {
-            if let IncomingOutput::Take(_) = self.next()? {
+            if let IncomingOutput::Take = self.next()? {
                 return Ok(());
             }
         }
@@ -104,7 +104,7 @@ impl TakeOver {
             }
             IncomingOutput::Own => tracing::info!("the process before has ended"),
             IncomingOutput::End(why) => return Err(HandoverError::Refused(why.clone())),
-            IncomingOutput::Prepare(_) | IncomingOutput::Take(_) | IncomingOutput::StartAlone => {
+            IncomingOutput::Prepare(_) | IncomingOutput::Take | IncomingOutput::StartAlone => {
                 return Ok(true);
             }
         }

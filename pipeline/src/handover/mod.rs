@@ -1,6 +1,8 @@
 //! One process takes over from another: the sockets between them, and what passes. [`pmdns_handover`] decides each step.
 
 #[cfg(feature = "dpdk")]
+mod cache;
+#[cfg(feature = "dpdk")]
 mod channel;
 #[cfg(feature = "dpdk")]
 mod incoming;
@@ -12,6 +14,8 @@ mod sockets;
 #[cfg(feature = "dpdk")]
 mod taps;
 
+#[cfg(feature = "dpdk")]
+pub(crate) use self::cache::adopted;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::incoming::TakeOver;
 #[cfg(feature = "dpdk")]

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pmdns_config::Config;
+use pmdns_engine::snapshot::CacheJobs;
 use pmdns_handover::{FromIncoming, FromOutgoing, HandoverLimits, Offer, Outgoing, OutgoingOutput};
 use pmdns_nics::dpdk::{are_devices_shared, share_devices};
 
+use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::process::{HandoverError, SOCKET, at, obstacle, path};
 use super::sockets::OpenSockets;
@@ -42,6 +44,10 @@ pub(crate) struct HandOver {
     files: Vec<Arc<SocketFile>>,
     taps: Taps,
     obstacle: Option<String>,
+    /// `None`: nothing runs yet.
+    cache: Option<CacheWriting>,
+    /// Its threads are about to write no more.
+    is_freezing: bool,
 }
 
 impl HandOver {
@@ -68,8 +74,32 @@ impl HandOver {
             Err(why) => (Taps::default(), Some(why)),
         };
         let machine = Outgoing::new(HandoverLimits::default());
-        let (channel, is_closed) = (None, false);
-        Ok(Self { socket, path, machine, channel, is_closed, sockets, files, taps, obstacle })
+        Ok(Self {
+            socket,
+            path,
+            machine,
+            channel: None,
+            is_closed: false,
+            sockets,
+            files,
+            taps,
+            obstacle,
+            cache: None,
+            is_freezing: false,
+        })
+    }
+
+    /// The cache that this process writes to, and passes on.
+    pub(crate) fn set_cache(&mut self, jobs: CacheJobs, config: &Config) {
+        self.cache = Some(CacheWriting::new(jobs));
+        self.follow(config);
+    }
+
+    /// This configuration is in use from now on.
+    pub(crate) fn follow(&mut self, config: &Config) {
+        let passed = self.cache.as_ref().map(|cache| cache.passed(config)).transpose();
+        let passed = passed.inspect_err(|error| tracing::warn!("the cache does not pass: {error}"));
+        self.sockets.set_cache(passed.ok().flatten().flatten());
     }
 
     /// Why no other process can take over, and so this one cannot have taken over.
@@ -128,7 +158,14 @@ impl HandOver {
         }
         self.accept(now);
         self.machine.turn(now);
-        if self.machine.is_thawing() && self.channel.as_ref().is_none_or(Channel::has_ended) {
+        if self.is_freezing && self.cache_is_done(CacheWriting::stop) {
+            self.is_freezing = false;
+            self.machine.frozen(now);
+        }
+        if self.machine.is_thawing()
+            && self.channel.as_ref().is_none_or(Channel::has_ended)
+            && self.cache_is_done(CacheWriting::go_on)
+        {
             tracing::warn!("the process that wanted to take over has ended; this one goes on");
             self.channel = None;
             self.own();
@@ -139,7 +176,7 @@ impl HandOver {
         }
         let mut step = None;
         while let Some(output) = self.machine.next_output() {
-            step = self.carry_out(output, now).or(step);
+            step = self.carry_out(output).or(step);
         }
         step
     }
@@ -189,7 +226,7 @@ impl HandOver {
         }
     }
 
-    fn carry_out(&mut self, output: OutgoingOutput, now: Instant) -> Option<Step> {
+    fn carry_out(&mut self, output: OutgoingOutput) -> Option<Step> {
         match output {
             OutgoingOutput::Send(message) => {
                 let is_offer = matches!(message, FromOutgoing::Offer(_));
@@ -206,8 +243,7 @@ impl HandOver {
                     self.machine.misunderstood("the sockets cannot be passed".to_owned());
                 }
             }
-            // The cache stays here: the next process begins with its own.
-            OutgoingOutput::Freeze => self.machine.frozen(Vec::new(), now),
+            OutgoingOutput::Freeze => self.is_freezing = true,
             OutgoingOutput::Drain => return Some(Step::Drain),
             OutgoingOutput::Resume => return Some(Step::Resume),
             // A closed channel may be one of a process that lives.
@@ -220,6 +256,15 @@ impl HandOver {
             OutgoingOutput::End => return Some(Step::End),
         }
         None
+    }
+
+    /// Whether all threads have stopped to write, or go on. If they cannot, the cache stays as it is.
+    fn cache_is_done(&mut self, step: impl Fn(&mut CacheWriting) -> io::Result<bool>) -> bool {
+        let done = self.cache.as_mut().map_or(Ok(true), step);
+        done.unwrap_or_else(|error| {
+            tracing::error!("the cache: {error}");
+            true
+        })
     }
 
     fn kill(&self) {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use pmdns_handover::Passed;
+use pmdns_handover::{Passed, PassedCache};
 
 /// Sockets by what they are for. Who opens one asks here first.
 #[derive(Debug, Default)]
@@ -20,6 +20,15 @@ impl OpenSockets {
     /// The local socket of a key of the configuration, if it has this file.
     pub fn take_local(&mut self, key: &str, path: &Path) -> Option<OwnedFd> {
         self.take_passed(&Passed::LocalSocket(key.to_owned(), path.to_owned()))
+    }
+
+    /// The memory of the cache.
+    pub(crate) fn take_cache(&mut self) -> Option<(PassedCache, OwnedFd)> {
+        let cache = self.0.iter().find_map(|(passed, _)| match passed {
+            Passed::Cache(cache) => Some(*cache),
+            _ => None,
+        })?;
+        Some((cache, self.take_passed(&Passed::Cache(cache))?))
     }
 
     fn take_passed(&mut self, wanted: &Passed) -> Option<OwnedFd> {
@@ -44,6 +53,12 @@ impl OpenSockets {
 
     pub(crate) fn add_local(&mut self, key: &str, path: &Path, socket: OwnedFd) {
         self.0.push((Passed::LocalSocket(key.to_owned(), path.to_owned()), socket));
+    }
+
+    /// The memory of the cache, in the place of what was there; `None`: it does not pass.
+    pub(super) fn set_cache(&mut self, cache: Option<(PassedCache, OwnedFd)>) {
+        self.0.retain(|(passed, _)| !matches!(passed, Passed::Cache(_)));
+        self.0.extend(cache.map(|(cache, memory)| (Passed::Cache(cache), memory)));
     }
 
     /// Other sockets take the place of those of this key.

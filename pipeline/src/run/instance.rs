@@ -54,7 +54,7 @@ impl<'c> Instance<'c> {
         written: (Written, &Path),
         opened: Opened,
         mut ports: StartedPorts,
-        (hand_over, mut take_over): (HandOver, Option<TakeOver>),
+        (mut hand_over, mut take_over): (HandOver, Option<TakeOver>),
         cores: &[usize],
     ) -> Result<Self, RunError> {
         let certificates = (opened.certificate(), opened.certificates());
@@ -65,7 +65,7 @@ impl<'c> Instance<'c> {
         // Slow path threads take the first ones.
         let core = ports.topology.spare_cores(cores).next_back();
         let spare = ports.topology.spare_cores(cores).rev().collect();
-        let (mut services, engine) = Services::start(
+        let (mut services, mut engine) = Services::start(
             config,
             written,
             (engine, ports),
@@ -77,9 +77,11 @@ impl<'c> Instance<'c> {
         if let Some(take_over) = &mut take_over {
             take_over.prepared()?;
         }
+        let has_come_with_cache = engine.take_cache(config)?;
+        hand_over.set_cache(services.cache_jobs.clone(), config);
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
-        let keeper = keeper(config, &services.cache_jobs, core)?;
+        let keeper = keeper(config, &services.cache_jobs, !has_come_with_cache, core)?;
         services.snapshot = keeper.as_ref().map(Keeper::counters);
         let servers = Some(Servers::start(operators, core)?);
         let supervisor = Supervisor::from_environment();
@@ -126,11 +128,11 @@ impl<'c> Instance<'c> {
             (true, false) => services.reloader.ask(),
             (false, _) => {}
         }
-        if !services.passing.is_under_way
-            && services.follow()
-            && let Some(servers) = &mut self.servers
-        {
-            servers.follow(&mut services.reloader, &mut self.hand_over);
+        if !services.passing.is_under_way && services.follow() {
+            self.hand_over.follow(services.reloader.config());
+            if let Some(servers) = &mut self.servers {
+                servers.follow(&mut services.reloader, &mut self.hand_over);
+            }
         }
         services.limit_floods(Instant::now());
         log::tell_of_losses();
@@ -210,10 +212,12 @@ impl<'c> Instance<'c> {
 fn keeper(
     config: &Config,
     cache_jobs: &CacheJobs,
+    loads: bool,
     core: Option<usize>,
 ) -> Result<Option<Keeper>, EngineError> {
     let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
-    let keep = |path: &PathBuf| Keeper::start(cache_jobs.clone(), path.clone(), interval, core);
+    let keep =
+        |path: &PathBuf| Keeper::start(cache_jobs.clone(), path.clone(), (interval, loads), core);
     config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)
 }
 

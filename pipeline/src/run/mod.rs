@@ -23,7 +23,7 @@ use self::instance::Instance;
 use self::opened::Opened;
 use self::ports::StartedPorts;
 use crate::control::reload::Written;
-use crate::handover::{HandOver, HandoverError, TakeOver, TapsBefore};
+use crate::handover::{HandOver, HandoverError, TakeOver, TapsBefore, adopted};
 use crate::runtime::{OpenChanges, unix_time};
 use pmdns_control::report::Report;
 use pmdns_nics::dpdk;
@@ -46,7 +46,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     let opened = Opened::open((base, config), changes, &mut sockets)?;
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let taps = TapsBefore::of(config);
-    let ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
+    let mut ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
+    ports.cache = adopted(config, sockets.take_cache());
     let hand_over = HandOver::open(config, &mut sockets, copies, taps)?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());

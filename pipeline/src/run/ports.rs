@@ -2,7 +2,7 @@
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
-use pmdns_engine::engine::{Engine, EngineParts, EngineStreams};
+use pmdns_engine::engine::{Engine, EngineParts, EngineStreams, PassedMemory};
 use pmdns_engine::exceptions::interface;
 use pmdns_engine::topology::Topology;
 use pmdns_nics::dpdk::{self, Eal, Mempool};
@@ -20,6 +20,8 @@ pub(super) struct StartedPorts {
     queues: Vec<Queues>,
     mempool: Mempool,
     streams: Option<EngineStreams>,
+    /// The cache of the process before.
+    pub(super) cache: Option<PassedMemory>,
 }
 
 impl StartedPorts {
@@ -51,7 +53,8 @@ impl StartedPorts {
             nics.push(Box::new(nic));
             queues.push(own);
         }
-        Ok(Self { eal, topology, nics, facts, queues, mempool, streams: None })
+        let (streams, cache) = (None, None);
+        Ok(Self { eal, topology, nics, facts, queues, mempool, streams, cache })
     }
 
     /// Adds the port of clients over streams.
@@ -69,7 +72,7 @@ impl StartedPorts {
 
     /// The engine over these ports, with the kernel's ends of those that have one. The frames are its own from now on.
     pub(super) fn build(self, config: &Config) -> Result<(Engine, RunningPorts), RunError> {
-        let Self { eal, topology, nics, facts, queues, mempool, streams } = self;
+        let Self { eal, topology, nics, facts, queues, mempool, streams, cache } = self;
         let pool = FramePool::Dpdk(mempool.clone());
         let mut engine = Engine::build(EngineParts {
             config,
@@ -79,6 +82,7 @@ impl StartedPorts {
             pool: pool.clone(),
             streams,
             load_encrypted: pmdns_encrypted::load,
+            passed: cache,
         })?;
         for tap in &mut engine.taps {
             let port = tap.port();

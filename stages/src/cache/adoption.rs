@@ -1,17 +1,19 @@
-//! A cache in memory that another process has filled: its log is read once, from the oldest entry to the newest.
+//! A cache in memory that another process has filled, and may write to again: writing passes to and fro.
 //!
-//! The memory has the tail and the entries, and the message of the other process the seed and where each log ends. The
-//! writer's accounts follow from the entries. How often each was asked for is not there, and counted anew.
+//! The memory has the entries, and of each shard where its log begins and ends. The writer's accounts follow from the entries:
+//! its log is read once, from the oldest to the newest. How often each was asked for is not there, and counted anew.
 //!
 //! The other process no longer writes, but its cores may still read. For them nothing changes: tail, fences and slots are words of
-//! the same memory, whichever process stores them. What the other writer stored came before the message, and the message
-//! before anything that is stored here. A mark that is taken back sends their hits to the rules, as after a reload.
+//! the same memory, whichever process stores them. What the other writer stored came before its message and the lock
+//! ([`Arena::lock`]), and those before anything that is stored here. A mark that is taken back sends their hits to the rules,
+//! as after a reload.
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use pmdns_config::narrow::low_u32;
 use pmdns_nics::hugepage::Arena;
-use pmdns_nics::sync::Ordering;
+use pmdns_nics::sync::{Ordering, fence};
 
 use super::entry::Head;
 use super::geometry::Geometry;
@@ -22,51 +24,70 @@ use super::{Cache, CacheError, NameBuffer};
 use crate::wire::name::Seed;
 
 /// The layout of the memory. It is to be raised with each change of what words mean: of entries and their flags, slots,
-/// tails, the split into shards, or the hash of a key. A process adopts memory of its own layout only.
-pub const LAYOUT: u32 = 1;
+/// tails and ends, the split into shards, or the hash of a key. A process adopts memory of its own layout only.
+pub const LAYOUT: u32 = 2;
 /// The digest of some memory in this layout. A test compares them.
 #[cfg(all(test, not(loom)))]
-pub(super) const DIGEST: u64 = 0x0737_0133_5396_2fb5;
+pub(super) const DIGEST: u64 = 0x9a87_0f44_f96f_a467;
 
 /// Entries that are counted together, their buckets loaded meanwhile.
 const COUNTED: usize = 32;
 
 impl Cache {
-    /// The cache of another process, which has stopped writing, and its writers by shard number. `arena` is its memory in
-    /// the same [`LAYOUT`], and `ends` what [`Writer::end`] said of each shard. Seconds are those of the other process; it
-    /// is second `now`.
-    ///
-    /// Nothing in the memory is believed unseen. On an error, what there was of marks may be lost, and nothing else.
-    ///
-    /// No ruleset has judged these answers: as after a change of rules, each shard has to be judged before its answers
-    /// count as judged.
-    pub fn adopt(
+    /// The cache of another process, and its writers by shard number. `arena` is its memory in the same [`LAYOUT`] and with
+    /// so many shards. The writers are frozen until they [resume](Writer::resume), and nobody reads before.
+    pub fn over(
         arena: Arena,
         seed: Seed,
-        ends: &[u32],
-        retention: &Retention,
-        now: u32,
+        shards: usize,
     ) -> Result<(Arc<Self>, Vec<Writer>), CacheError> {
-        let geometry = Geometry::split(arena.words().len(), ends.len())?;
+        let geometry = Geometry::split(arena.words().len(), shards)?;
         let cache = Arc::new(Self { arena, geometry, seed });
-        let writers = ends.iter().enumerate().map(|(shard, end)| {
-            let tail = cache.tail(shard).load(Ordering::Relaxed);
-            let writer = Span::resumed(geometry.laps, tail, *end).and_then(|span| {
-                let mut writer = Writer::new(Arc::clone(&cache), shard, span);
-                writer = writer.with_retention(retention);
-                writer.take_stock(now).then_some(writer)
-            });
-            writer.ok_or(CacheError::Unsound(shard))
+        let writers = (0..shards).map(|shard| {
+            let mut writer = Writer::new(Arc::clone(&cache), shard, Span::new(geometry.laps, 0));
+            writer.freeze();
+            writer
         });
-        let writers = writers.collect::<Result<_, _>>()?;
+        let writers = writers.collect();
         Ok((cache, writers))
     }
 }
 
 impl Writer {
-    /// Where the log ends: for [`Cache::adopt`] in another process, once this one writes no more.
-    pub fn end(&self) -> u32 {
-        self.span.head()
+    /// Writes nothing more, so that another process may. What is kept can still be found.
+    pub fn freeze(&mut self) {
+        self.is_frozen = true;
+    }
+
+    /// Goes on where the other process has stopped. Seconds are those of both; it is second `now`.
+    ///
+    /// Nothing in the memory is believed unseen. If it is not sound, the shard is emptied, and goes on all the same.
+    ///
+    /// No ruleset has judged these answers: as after a change of rules, the shard has to be judged before they count as judged.
+    pub fn resume(&mut self, retention: &Retention, now: u32) -> Result<(), CacheError> {
+        let (laps, shard) = (self.cache.geometry.laps, self.shard);
+        let tail = self.cache.tail(shard).load(Ordering::Acquire);
+        let end = low_u32(self.cache.end(shard).load(Ordering::Acquire));
+        let span = Span::resumed(laps, tail, end);
+        self.begin_at(span.unwrap_or_else(|| Span::new(laps, 0)), retention);
+        if span.is_some() && self.take_stock(now) {
+            return Ok(());
+        }
+        // Readers take nothing of what they hold for whole.
+        self.begin_at(Span::new(laps, laps.beyond(low_u32(tail))), retention);
+        self.publish_span();
+        fence(Ordering::Release);
+        self.cache.index().empty(self.cache.geometry.index(shard));
+        Err(CacheError::Unsound(shard))
+    }
+
+    /// The log has this span, and nothing in it is counted yet.
+    fn begin_at(&mut self, span: Span, retention: &Retention) {
+        self.span = span;
+        self.published = span.tail_word();
+        self.is_frozen = false;
+        self.stats.entries = 0;
+        self.set_retention(retention);
     }
 
     /// Counts what is in the shard, and says whether all of it is sound and nothing else can be found.

@@ -79,6 +79,7 @@ impl Writer {
         }
         let Some(to) = self.take_spare(lines_of(&oldest)) else { return false };
         self.copy(position, to, oldest.words());
+        self.publish_end();
         self.cache.index().put(bucket, tag(oldest.hash), to, self.span.tail());
         if let Some(popularity) = &mut self.popularity {
             popularity.carry(laps.line(position), laps.line(to));

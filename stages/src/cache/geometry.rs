@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! arena:  shard 0 | shard 1 | ...
-//! shard:  tail, alone on a pair of cache lines | index | log
+//! shard:  tail and end, each alone on a cache line | index | log
 //! ```
 //!
 //! The index takes an eighth. A typical answer, one or two A records under a name of twenty letters, is
@@ -22,7 +22,7 @@ pub(super) const LINE_WORDS: usize = 8;
 /// Bytes in a cache line.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// Hardware prefetches lines in pairs: the tail has a pair for itself, and buckets come in pairs.
+/// Hardware prefetches lines in pairs: tail and end, which only writers read, are one, and buckets come in pairs.
 const PAIR: usize = 2;
 
 /// One part in so many of a shard is its index.
@@ -52,7 +52,7 @@ pub enum CacheError {
     #[error("the cache cannot have {0} shards: choose 1 to {MAX_SHARDS}")]
     Shards(usize),
     /// A shard that was taken over is not as a writer leaves it.
-    #[error("the cache that was taken over is not sound in shard {0}")]
+    #[error("the cache that was taken over is not sound in shard {0}, which begins empty")]
     Unsound(usize),
     /// The arena has too little room for so many shards.
     #[error(
@@ -144,6 +144,12 @@ impl Geometry {
     #[inline]
     pub(super) fn tail(&self, shard: usize) -> usize {
         shard * self.shard_lines * LINE_WORDS
+    }
+
+    /// The word that holds where a shard's log ends.
+    #[inline]
+    pub(super) fn end(&self, shard: usize) -> usize {
+        self.tail(shard) + LINE_WORDS
     }
 
     /// The first line of a shard's index, behind the tail's pair.

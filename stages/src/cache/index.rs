@@ -76,6 +76,12 @@ impl<'c> Index<'c> {
         slots.filter(|slot| slot.load(Ordering::Relaxed) != 0).count() as u64
     }
 
+    /// Empties these buckets.
+    pub(super) fn empty(self, buckets: Range<usize>) {
+        let slots = self.buckets[buckets].as_flattened().iter();
+        slots.for_each(|slot| slot.store(0, Ordering::Release));
+    }
+
     /// Makes an entry findable. Only the shard's writer does, after it has written the entry.
     #[inline(never)]
     pub(super) fn put(self, home: usize, tag: u32, position: u32, tail: u32) -> Put {

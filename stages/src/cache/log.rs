@@ -48,6 +48,11 @@ impl Laps {
         position & !self.mask
     }
 
+    /// The start of a lap so far on that nothing is whole any more that was so while the tail was at `tail`.
+    pub(super) fn beyond(self, tail: u32) -> u32 {
+        self.next(self.next(tail))
+    }
+
     /// The start of the next lap.
     fn next(self, position: u32) -> u32 {
         (position | self.mask).wrapping_add(1)

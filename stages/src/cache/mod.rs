@@ -145,9 +145,18 @@ impl Cache {
         let start = geometry.laps.start_of(position);
         let cache = Arc::new(Self { arena, geometry, seed });
         let span = Span::new(geometry.laps, start);
-        let writers =
-            (0..shards).map(|shard| Writer::new(Arc::clone(&cache), shard, span)).collect();
+        let writers = (0..shards).map(|shard| {
+            let mut writer = Writer::new(Arc::clone(&cache), shard, span);
+            writer.publish_span();
+            writer
+        });
+        let writers = writers.collect();
         Ok((cache, writers))
+    }
+
+    /// Its memory.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
     }
 
     /// The seed of the hash of keys.
@@ -229,6 +238,12 @@ impl Cache {
     #[inline]
     fn tail(&self, shard: usize) -> &AtomicU64 {
         &self.arena.words()[self.geometry.tail(shard)]
+    }
+
+    /// The word that says where a shard's log ends. Only writers read it.
+    #[inline]
+    fn end(&self, shard: usize) -> &AtomicU64 {
+        &self.arena.words()[self.geometry.end(shard)]
     }
 }
 

@@ -34,7 +34,7 @@ impl Writer {
     /// Takes so many steps of a walk from the oldest entry to the newest, and says whether that is reached. Each
     /// step shows an entry to `look`; some cannot be found any more, because there is a newer one for the
     /// same key. What is inserted, or appended again, while the walk is under way is looked at as well, so an
-    /// entry is never passed over. How many were forgotten is added to `forgotten`.
+    /// entry is never passed over. How many were forgotten is added to `forgotten`. A writer that is frozen only shows.
     pub fn walk(
         &mut self,
         walk: &mut Walk,
@@ -60,6 +60,7 @@ impl Writer {
             self.cache
                 .prefetch_entry(EntryRef { position: position.wrapping_add(AHEAD_LINES), ..found });
             match look(found, &view, &head) {
+                _ if self.is_frozen => {}
                 EntryFate::Passed(ruleset) if ruleset != head.passed => {
                     self.set_passed(position, ruleset);
                 }

@@ -28,6 +28,8 @@ pub enum Inserted {
     TooManyNegative,
     /// It is too long for UDP, and such answers have their share of the shard already. It was not inserted.
     TooManyLong,
+    /// Nothing is written, because another process takes over. It was not inserted.
+    Frozen,
 }
 
 impl Inserted {
@@ -137,12 +139,13 @@ pub struct Writer {
     /// The latest time anybody has told, in seconds.
     pub(super) now: u32,
     pub(super) stats: CacheStats,
+    /// Nothing is written: another process does, or may.
+    pub(super) is_frozen: bool,
 }
 
 impl Writer {
     /// The writer of `shard`, which must be the only one, and whose log has this span.
     pub(super) fn new(cache: Arc<Cache>, shard: usize, span: Span) -> Self {
-        cache.tail(shard).store(span.tail_word(), Ordering::Relaxed);
         Self {
             cache,
             shard,
@@ -154,18 +157,37 @@ impl Writer {
             popularity: None,
             now: 0,
             stats: CacheStats::default(),
+            is_frozen: false,
         }
+    }
+
+    /// Stores where the log is.
+    pub(super) fn publish_span(&mut self) {
+        self.published = self.span.tail_word();
+        self.cache.tail(self.shard).store(self.published, Ordering::Relaxed);
+        self.publish_end();
+    }
+
+    /// Stores where the log ends, behind what was stored there.
+    #[inline]
+    pub(super) fn publish_end(&self) {
+        self.cache.end(self.shard).store(self.span.head().into(), Ordering::Release);
     }
 
     /// The writer of a shard that is still empty, told what to keep.
     pub fn with_retention(mut self, retention: &Retention) -> Self {
+        self.set_retention(retention);
+        self
+    }
+
+    /// The same. Nothing that is kept is counted yet.
+    pub(super) fn set_retention(&mut self, retention: &Retention) {
         let lines = self.cache.geometry.laps.lines();
         self.set_shares(retention);
         self.max_udp_body = retention.max_udp_body;
         self.popularity = retention
             .needs_hits()
             .then(|| Popularity::new(lines, retention.eviction, retention.access_window));
-        self
     }
 
     /// Changes the shares that negative and long answers may take, and how long these live. What is kept already is not counted.
@@ -197,6 +219,9 @@ impl Writer {
             "the entry is another shard's"
         );
         let lines = lines_of(&head);
+        if self.is_frozen {
+            return Inserted::Frozen;
+        }
         if lines as usize > self.cache.geometry.laps.lines() {
             self.stats.too_long += 1;
             return Inserted::TooLong;
@@ -214,6 +239,7 @@ impl Writer {
         }
         let position = self.reserve(lines);
         self.write(position, words);
+        self.publish_end();
         self.stats.inserted += 1;
         self.account_for(&head);
         let bucket = self.cache.geometry.place(head.hash).bucket;
@@ -242,7 +268,8 @@ impl Writer {
     /// Takes the entry of this hash out of the cache, and says whether there was one.
     pub fn remove(&mut self, hash: u64) -> bool {
         let Some(entry) = self.cache.find(hash) else { return false };
-        let is_it = usize::from(entry.shard) == self.shard
+        let is_it = !self.is_frozen
+            && usize::from(entry.shard) == self.shard
             && Head::read(&self.cache.view(entry)).hash == hash;
         is_it && self.forget(&Head::read(&self.cache.view(entry)), entry.position)
     }

@@ -77,6 +77,16 @@ impl Seed {
         Self { first: first | 1, second: second | 1 }
     }
 
+    /// Its numbers, for another process.
+    pub fn numbers(self) -> [u64; 2] {
+        [self.first, self.second]
+    }
+
+    /// The seed of another process.
+    pub fn of([first, second]: [u64; 2]) -> Self {
+        Self { first: first | 1, second: second | 1 }
+    }
+
     /// Hash of a name, letters taken as lower case.
     #[inline(always)]
     pub fn hash(self, name: &[u8]) -> u64 {

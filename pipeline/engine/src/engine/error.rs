@@ -35,6 +35,12 @@ pub enum EngineError {
     /// There is no memory for the client table.
     #[error("the client table: {0}; or lower clients.max_entries")]
     Clients(ArenaError),
+    /// The memory of the cache cannot be locked.
+    #[error("cannot lock the cache: {0}")]
+    Lock(std::io::Error),
+    /// Another process writes to the cache that has been passed.
+    #[error("another process still writes to the cache")]
+    Locked,
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

@@ -53,6 +53,20 @@ pub struct EngineParts<'p> {
     pub streams: Option<EngineStreams>,
     /// Who asks encrypted upstreams.
     pub load_encrypted: LoadEncrypted,
+    /// The cache of the process before.
+    pub passed: Option<PassedMemory>,
+}
+
+/// The cache's memory of another process, which may still write to it.
+pub struct PassedMemory {
+    /// The memory, in this process's layout and split into as many shards.
+    pub arena: Arena,
+    /// Its pages.
+    pub report: ArenaReport,
+    /// The seed of its hashes.
+    pub seed: Seed,
+    /// The clock of its seconds.
+    pub clock: Clock,
 }
 
 /// What the work of every thread is made of.
@@ -64,6 +78,8 @@ pub(super) struct Foundations {
     pub(super) writers: Vec<Writer>,
     pub(super) rings: Rings,
     pub(super) arena: ArenaReport,
+    /// Whether the cache is another process's.
+    pub(super) is_passed: bool,
     pub(super) rules: RulesPublisher,
     pub(super) inboxes: RulesInboxes,
     pub(super) digest: Digest,
@@ -77,8 +93,10 @@ impl Foundations {
         seed: Seed,
         parts: EngineParts<'_>,
     ) -> Result<Self, EngineError> {
-        let EngineParts { config, topology, facts, queues, pool, streams, load_encrypted } = parts;
-        let (cache, writers, arena) = cache(config, facts, topology.slow_path_shards, seed)?;
+        let EngineParts { config, topology, facts, queues, pool, streams, load_encrypted, passed } =
+            parts;
+        let (shards, is_passed) = (topology.slow_path_shards, passed.is_some());
+        let (cache, writers, arena) = cache(config, facts, passed, (shards, seed))?;
         let asking = Asking::new(config, facts, seed);
         let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
         let peers = Arc::new(KnownRouters::new(gateways, seed));
@@ -133,6 +151,7 @@ impl Foundations {
             writers,
             rings,
             arena,
+            is_passed,
             rules,
             inboxes,
             digest,
@@ -159,15 +178,20 @@ fn publisher(
     (rules, inboxes)
 }
 
-/// The cache in memory of its own, with a writer for each shard.
+/// The cache in the memory that was passed, or in memory of its own, with a writer for each shard.
 fn cache(
     config: &Config,
     facts: &[PortFacts],
-    shards: usize,
-    seed: Seed,
+    passed: Option<PassedMemory>,
+    (shards, seed): (usize, Seed),
 ) -> Result<(Arc<Cache>, Vec<Writer>, ArenaReport), EngineError> {
+    if let Some(PassedMemory { arena, report, .. }) = passed {
+        let (cache, writers) = Cache::over(arena, seed, shards)?;
+        return Ok((cache, writers, report));
+    }
     let (size, node) = (config.cache.size.bytes(), cache_node(config, facts));
     let (arena, report) = Arena::new(size, config.cache.pages, node)?;
+    arena.lock().map_err(EngineError::Lock)?;
     let (cache, writers) = Cache::new(arena, shards, seed)?;
     let retention = Retention::of(config);
     let writers = writers.into_iter().map(|writer| writer.with_retention(&retention)).collect();

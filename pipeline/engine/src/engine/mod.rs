@@ -10,15 +10,18 @@ mod threads;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
+use pmdns_config::Config;
 use pmdns_nics::hugepage::ArenaReport;
+use pmdns_stages::cache::Retention;
 use pmdns_stages::client_table::ClientTableWriter;
 use pmdns_stages::policy::Digest;
 use pmdns_stages::wire::name::Seed;
 
 pub use self::asking::Asking;
 pub use self::error::EngineError;
-pub use self::foundations::{EngineParts, EngineStreams};
+pub use self::foundations::{EngineParts, EngineStreams, PassedMemory};
 use self::foundations::{Foundations, random};
 pub use self::gauges::Gauges;
 pub use self::rings::{RingEnds, RingGauges};
@@ -69,12 +72,48 @@ pub struct Engine {
     pub clients: Option<ClientTableWriter>,
     topology: Topology,
     stop: Arc<AtomicBool>,
+    /// Whether the cache is another process's.
+    is_passed: bool,
 }
+
+/// How long the lock of a process that has ended may take to fall.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+/// How often to look for that.
+const LOCK_LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Builds what its topology names.
     pub fn build(parts: EngineParts<'_>) -> Result<Self, EngineError> {
-        Self::build_from(Clock::start().with_first_second(FIRST_SECOND), random_seed()?, parts)
+        let (clock, seed) = match &parts.passed {
+            None => (Clock::start().with_first_second(FIRST_SECOND), random_seed()?),
+            Some(passed) => (passed.clock, passed.seed),
+        };
+        Self::build_from(clock, seed, parts)
+    }
+
+    /// The other process writes no more to its cache: this one goes on with it. It comes before [`Engine::start`]. `false`: the
+    /// cache is this process's own.
+    pub fn take_cache(&mut self, config: &Config) -> Result<bool, EngineError> {
+        if !self.is_passed {
+            return Ok(false);
+        }
+        let (arena, begun) = (self.cache_jobs.cache().arena(), Instant::now());
+        while !arena.lock().map_err(EngineError::Lock)? {
+            if begun.elapsed() > LOCK_PATIENCE {
+                return Err(EngineError::Locked);
+            }
+            std::thread::sleep(LOCK_LOOK);
+        }
+        let (retention, now) = (Retention::of(config), self.cache_jobs.context().seconds);
+        for parts in &mut self.slow_path {
+            if let Err(error) = parts.resolver.writer.resume(&retention, now) {
+                tracing::warn!("{error}");
+            }
+        }
+        let entries: u64 =
+            self.slow_path.iter().map(|parts| parts.resolver.writer.stats().entries).sum();
+        tracing::info!("the cache comes with {entries} answers, read in {:?}", begun.elapsed());
+        Ok(true)
     }
 
     /// The same, with a given clock and seed.
@@ -114,6 +153,7 @@ impl Engine {
             clients: foundations.clients,
             topology,
             stop,
+            is_passed: foundations.is_passed,
         })
     }
 }

@@ -24,6 +24,8 @@ pub enum JobRequest {
     Load(Receiver<Vec<Entry>>, Sender<TakenIn>),
     /// Say what a miss would lead to.
     Outlook(Box<Inquiry>, Sender<Outlook>),
+    /// Write no more, or go on, and say when that is so.
+    SetWriting(bool, Sender<()>),
 }
 
 /// The channel of requests to one slow path thread.
@@ -66,6 +68,7 @@ impl JobRequest {
                 tell(done),
             ),
             Self::Outlook(inquiry, done) => Job::Outlook(inquiry, tell(done)),
+            Self::SetWriting(is_on, done) => Job::SetWriting(is_on, tell(done)),
         }
     }
 }

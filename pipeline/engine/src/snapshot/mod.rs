@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 use pmdns_config::files::open_regular;
 use pmdns_resolver::{Inquiry, Outlook, TakenIn};
 use pmdns_stages::Context;
@@ -49,6 +49,21 @@ pub struct CacheJobs {
     scopes: Arc<Mutex<String>>,
     /// Held during a job, so that jobs do not overlap, and no file is written twice at the same time.
     turn: Arc<Mutex<()>>,
+}
+
+/// Threads that are about to stop writing to the cache, or to go on.
+#[derive(Debug)]
+pub struct WriterSwitch {
+    told: Receiver<()>,
+    left: usize,
+}
+
+impl WriterSwitch {
+    /// Whether all of them have done so.
+    pub fn is_over(&mut self) -> bool {
+        self.left -= self.told.try_iter().count().min(self.left);
+        self.left == 0
+    }
 }
 
 /// The result of loading a file.
@@ -146,6 +161,21 @@ impl CacheJobs {
         let request = JobRequest::Outlook(Box::new(inquiry), done);
         thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
         told.recv_timeout(PATIENCE).map_err(|_| SnapshotError::Ended)
+    }
+
+    /// Has all threads stop writing to the cache, or go on from where another process has stopped.
+    pub fn set_writing(&self, is_on: bool) -> Result<WriterSwitch, SnapshotError> {
+        let (done, told) = crossbeam_channel::bounded(self.threads.len());
+        for thread in &self.threads {
+            let request = JobRequest::SetWriting(is_on, done.clone());
+            thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
+        }
+        Ok(WriterSwitch { told, left: self.threads.len() })
+    }
+
+    /// The clock that the seconds of entries are of.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The cache.

@@ -46,6 +46,14 @@ impl Store {
         self.lifetimes = Lifetimes { max_body: self.lifetimes.max_body, ..lifetimes };
     }
 
+    /// Writes again, from where another process has stopped, at second `now`.
+    pub(crate) fn resume(&mut self, now: u32) {
+        if let Err(error) = self.writer.resume(&self.retention, now) {
+            tracing::warn!("{error}");
+        }
+        self.publish();
+    }
+
     /// The seed of the hash of keys.
     pub(crate) fn seed(&self) -> Seed {
         self.cache.seed()

@@ -32,6 +32,8 @@ pub enum Job {
     Load(Box<dyn FnMut() -> LoadPart>, Box<dyn FnOnce(TakenIn)>),
     /// Say what a miss would lead to.
     Outlook(Box<Inquiry>, Box<dyn FnOnce(Outlook)>),
+    /// Write no more, so that another process may, or go on from where that has stopped.
+    SetWriting(bool, Box<dyn FnOnce(())>),
 }
 
 /// The result of loading answers: how many of each kind there were.
@@ -168,8 +170,8 @@ impl UnderWay {
             Job::Load(from, done) => {
                 Some(Self::Load { from, taken: TakenIn::default(), done: Some(done) })
             }
-            // It is done at once.
-            Job::Outlook(..) => None,
+            // They are done at once.
+            Job::Outlook(..) | Job::SetWriting(..) => None,
         }
     }
 

@@ -142,6 +142,11 @@ impl Resolver {
         let asks_for_itself = parts.trust_anchors.is_some() || config.prefetch.enabled;
         let cookie_secret = CookieSecret::new(random.bytes()?);
         let settings = Settings::new(&config, parts.roster)?;
+        let mut jobs = Jobs::default();
+        if parts.writer.stats().entries > 0 {
+            // Another process has left them, and other rules have judged them.
+            jobs.note_rules();
+        }
         let (encode, pool, stream_pool) = (parts.encode, parts.pool, parts.stream_pool);
         Ok(Self {
             questions: Questions::new(&config, asks_for_itself, Arc::clone(&counters), seed, now),
@@ -172,7 +177,7 @@ impl Resolver {
                 context: time.context,
             },
             validation: Validation::new(parts.trust_anchors),
-            jobs: Jobs::default(),
+            jobs,
             prefetch: Prefetch::new(config.prefetch.clone(), shards),
             counters,
             time,

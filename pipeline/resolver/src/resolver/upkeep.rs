@@ -75,6 +75,12 @@ impl Resolver {
         self.learn_failures();
     }
 
+    /// Another process has written to the cache. What it has left has not been judged by the rules in use.
+    fn go_on_writing(&mut self) {
+        self.answers.store.resume(self.time.context.seconds);
+        self.jobs.note_rules();
+    }
+
     /// Whether another job may begin.
     pub fn takes_jobs(&self) -> bool {
         self.jobs.has_room()
@@ -85,6 +91,13 @@ impl Resolver {
         self.set_time(now);
         match job {
             Job::Outlook(inquiry, tell) => tell(self.outlook(&inquiry)),
+            Job::SetWriting(is_on, done) => {
+                match is_on {
+                    true => self.go_on_writing(),
+                    false => self.answers.store.writer.freeze(),
+                }
+                done(());
+            }
             job => self.jobs.begin(job),
         }
     }

@@ -1,4 +1,4 @@
-//! A cache that goes on in another process, which has nothing but the memory and the ends of the logs.
+//! A cache that goes on in another process, which has nothing but the memory.
 
 use proptest::prelude::*;
 
@@ -27,8 +27,16 @@ fn copy(arena: &Arena) -> Arena {
     copy
 }
 
-fn ends(writers: &[Writer]) -> Vec<u32> {
-    writers.iter().map(Writer::end).collect()
+/// What another process makes of this memory.
+fn adopt(
+    arena: Arena,
+    seed: Seed,
+    shards: usize,
+    now: u32,
+) -> Result<(Arc<Cache>, Vec<Writer>), CacheError> {
+    let (cache, mut writers) = Cache::over(arena, seed, shards)?;
+    writers.iter_mut().try_for_each(|writer| writer.resume(&retention(), now))?;
+    Ok((cache, writers))
 }
 
 /// A cache that keeps what [`retention`] says.
@@ -111,10 +119,9 @@ proptest! {
         for (version, action) in (0..).zip(&before) {
             act(&first, &mut first_writers, action, version);
         }
-        let (now, ends) = (before.len() as u32, ends(&first_writers));
-        let memory = copy(&first.arena);
+        let now = before.len() as u32;
         let (second, mut second_writers) =
-            Cache::adopt(memory, seed(), &ends, &retention(), now).unwrap();
+            adopt(copy(&first.arena), seed(), shards, now).unwrap();
         prop_assert_eq!(contents(&first), contents(&second));
         let then: Vec<_> = first_writers.iter().map(Writer::stats).collect();
         for (version, action) in (now..).zip(&after) {
@@ -127,7 +134,7 @@ proptest! {
         prop_assert_eq!(contents(&first), contents(&second));
         for ((one, other), then) in first_writers.iter().zip(&second_writers).zip(then) {
             prop_assert_eq!(since(one.stats(), then), other.stats());
-            prop_assert_eq!(one.end(), other.end());
+            prop_assert_eq!(one.span, other.span);
         }
         let words = |cache: &Cache| -> Vec<u64> {
             cache.arena.words().iter().map(|word| word.load(Ordering::Relaxed)).collect()
@@ -154,19 +161,23 @@ proptest! {
             let word = if is_bit { at.load(Ordering::Relaxed) ^ 1 << bit } else { word };
             at.store(word, Ordering::Relaxed);
         }
-        let end = writers[0].end().wrapping_add(off);
-        if let Ok((cache, mut writers)) = Cache::adopt(arena, seed(), &[end], &retention(), 60) {
-            read_all(&cache);
-            for (version, action) in (60..).zip(&after) {
-                act(&cache, &mut writers, action, version);
-            }
-            read_all(&cache);
+        arena.words()[8].fetch_add(off.into(), Ordering::Relaxed);
+        let (cache, mut writers) = Cache::over(arena, seed(), 1).unwrap();
+        let resumed = writers[0].resume(&retention(), 60);
+        if resumed.is_err() {
+            prop_assert_eq!(writers[0].stats().entries, 0);
+            prop_assert_eq!(contents(&cache), vec![None; KEYS as usize]);
         }
+        for (version, action) in (60..).zip(&after) {
+            act(&cache, &mut writers, action, version);
+        }
+        read_all(&cache);
     }
 
     #[test]
     fn noise_is_refused_or_does_no_harm(
-        words in proptest::collection::vec(any::<u64>(), 64..400), end in any::<u32>(),
+        words in proptest::collection::vec(any::<u64>(), 64..400),
+        end in any::<u32>(),
         is_likely in any::<bool>(),
     ) {
         let arena = Arena::heap(words.len());
@@ -176,10 +187,11 @@ proptest! {
         if is_likely {
             let tail = u64::from(end.wrapping_sub(2));
             arena.words()[0].store(tail | tail << 32, Ordering::Relaxed);
+            arena.words()[8].store(end.into(), Ordering::Relaxed);
         }
-        if let Ok((cache, _)) = Cache::adopt(arena, seed(), &[end], &retention(), 0) {
-            read_all(&cache);
-        }
+        let (cache, mut writers) = Cache::over(arena, seed(), 1).unwrap();
+        let _ = writers[0].resume(&retention(), 0);
+        read_all(&cache);
     }
 }
 
@@ -191,8 +203,7 @@ fn no_mark_of_a_ruleset_is_taken_over_but_that_views_differ() {
         entry.set_passed(passed);
         writers[0].insert(&entry);
     }
-    let (second, _writers) =
-        Cache::adopt(copy(&first.arena), seed(), &ends(&writers), &retention(), 0).unwrap();
+    let (second, _writers) = adopt(copy(&first.arena), seed(), 1, 0).unwrap();
     let passed = |number| second.get_by_hash(hash(number)).unwrap().head.passed;
     assert_eq!([1, 2, 3].map(passed), [0, 0, Head::BY_VIEW]);
 }
@@ -211,7 +222,7 @@ fn an_entry_whose_parts_do_not_fill_it_is_refused() {
         let arena = copy(&first.arena);
         let word_there = &arena.words()[start + word];
         word_there.store(word_there.load(Ordering::Relaxed) ^ 1 << bit, Ordering::Relaxed);
-        let adopted = Cache::adopt(arena, seed(), &ends(&writers), &retention(), 0);
+        let adopted = adopt(arena, seed(), 1, 0);
         assert_eq!(adopted.map(|_| ()), Err(CacheError::Unsound(0)), "bit {bit} of word {word}");
     }
 }
@@ -223,8 +234,8 @@ fn a_log_that_ends_inside_an_entry_is_refused() {
         writers[0].insert(&entry(number, hash(number), 3, number));
     }
     for (less, expected) in [(0, Ok(())), (1, Err(CacheError::Unsound(0)))] {
-        let ends = [writers[0].end() - less];
-        let adopted = Cache::adopt(copy(&first.arena), seed(), &ends, &retention(), 100);
+        first.end(0).fetch_sub(less, Ordering::Relaxed);
+        let adopted = adopt(copy(&first.arena), seed(), 1, 100);
         assert_eq!(adopted.map(|_| ()), expected, "what follows are older entries");
     }
 }
@@ -235,15 +246,11 @@ fn another_seed_or_split_is_refused() {
     for number in 0..20 {
         writers[first.shard_of(hash(number))].insert(&entry(number, hash(number), 1, 0));
     }
-    let ends = ends(&writers);
-    let adopt = |seed, ends: &[u32]| {
-        Cache::adopt(copy(&first.arena), seed, ends, &retention(), 0).map(|_| ())
-    };
-    assert_eq!(adopt(seed(), &ends), Ok(()));
-    assert_eq!(adopt(Seed::new([1; 16]), &ends), Err(CacheError::Unsound(0)));
-    assert_eq!(adopt(seed(), &[ends[1], ends[0]]), Err(CacheError::Unsound(0)));
-    assert_eq!(adopt(seed(), &ends[..1]), Err(CacheError::Unsound(0)));
-    assert_eq!(adopt(seed(), &[]), Err(CacheError::Shards(0)));
+    let adopt = |seed, shards| adopt(copy(&first.arena), seed, shards, 0).map(|_| ());
+    assert_eq!(adopt(seed(), 2), Ok(()));
+    assert_eq!(adopt(Seed::new([1; 16]), 2), Err(CacheError::Unsound(0)));
+    assert_eq!(adopt(seed(), 1), Err(CacheError::Unsound(0)));
+    assert_eq!(adopt(seed(), 0), Err(CacheError::Shards(0)));
 }
 
 #[test]
@@ -255,14 +262,61 @@ fn readers_of_the_old_process_see_what_the_new_writer_does() {
     writers[0].insert(&entry(1, hash(1), 3, 1));
     let found = old.find(hash(1)).unwrap();
     let (arena, _) = Arena::adopt(descriptor).unwrap();
-    let (new, mut writers) = Cache::adopt(arena, seed(), &ends(&writers), &retention(), 1).unwrap();
+    writers[0].freeze();
+    let (new, mut new_writers) = adopt(arena, seed(), 1, 1).unwrap();
     assert!(old.view(found).is_valid());
     for number in 1..1000 {
-        writers[0].insert(&entry(number, hash(number), 3, 2));
+        new_writers[0].insert(&entry(number, hash(number), 3, 2));
         assert_eq!(read(&old, number, hash(number)), read(&new, number, hash(number)));
         assert!(read(&old, number, hash(number)).is_some());
     }
     assert!(!old.view(found).is_valid(), "its lines have been written again");
+    new_writers[0].freeze();
+    writers[0].resume(&retention(), 2).unwrap();
+    writers[0].insert(&entry(1, hash(1), 3, 3));
+    assert_eq!(read(&old, 1, hash(1)), read(&new, 1, hash(1)), "and writing has come back");
+}
+
+#[test]
+fn who_is_frozen_writes_nothing_and_finds_everything() {
+    let (cache, mut writers) = fresh(100, 1, 0);
+    let writer = &mut writers[0];
+    writer.insert(&entry(1, hash(1), 2, 1));
+    let words = |cache: &Cache| -> Vec<u64> {
+        cache.arena.words().iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    };
+    let before = words(&cache);
+    writer.freeze();
+    assert_eq!(writer.insert(&entry(2, hash(2), 2, 1)), Inserted::Frozen);
+    assert!(!writer.remove(hash(1)));
+    for fate in [EntryFate::Forget, EntryFate::Passed(7)] {
+        let (mut seen, mut forgotten) = (0, 0);
+        writer.walk(&mut Walk::default(), 10, &mut forgotten, |_, _, _| {
+            seen += 1;
+            fate
+        });
+        assert_eq!((seen, forgotten), (1, 0));
+    }
+    assert!(words(&cache) == before && read(&cache, 1, hash(1)).is_some());
+}
+
+#[test]
+fn a_shard_that_is_not_sound_is_emptied_and_goes_on() {
+    let (first, mut writers) = fresh(100, 1, u32::MAX);
+    for number in 0..60 {
+        writers[0].insert(&entry(number, hash(number), 3, number));
+    }
+    let held = first.find(hash(59)).unwrap();
+    let arena = copy(&first.arena);
+    arena.words()[first.geometry.entry(0, held.position)].fetch_xor(1 << 40, Ordering::Relaxed);
+    let (cache, mut writers) = Cache::over(arena, seed(), 1).unwrap();
+    assert_eq!(writers[0].resume(&retention(), 60), Err(CacheError::Unsound(0)));
+    assert!(!cache.view(held).is_valid() && contents(&cache).iter().all(Option::is_none));
+    for number in 0..200 {
+        assert!(writers[0].insert(&entry(number, hash(number), 3, 60)).is_kept());
+        assert!(read(&cache, number, hash(number)).is_some() && !cache.view(held).is_valid());
+    }
+    assert_eq!(writers[0].resume(&retention(), 61), Ok(()));
 }
 
 /// If this fails, memory is laid out anew. Raise [`LAYOUT`], so that no process takes over what it would misread, and put

@@ -85,8 +85,9 @@ fn check_shard(
     assert_eq!(stats.inserted, stats.entries + lost);
     assert!(stats.bytes_used <= stats.bytes_total);
     assert_eq!(stats.bytes_total, cache.geometry.shard_bytes() as u64);
-    let tail_word = cache.tail(shard).load(Ordering::Relaxed);
-    let left = log::Span::resumed(cache.geometry.laps, tail_word, writer.end());
+    let [tail, end] =
+        [cache.tail(shard), cache.end(shard)].map(|word| word.load(Ordering::Relaxed));
+    let left = log::Span::resumed(cache.geometry.laps, tail, low_u32(end));
     assert_eq!(left, Some(writer.span), "another writer could go on");
     for (_, home, slot) in index::tests::check(cache.index(), cache.geometry.index(shard)) {
         let view = cache.view(EntryRef { shard: shard as u16, position: slot as u32 });

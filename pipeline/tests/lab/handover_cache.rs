@@ -1,0 +1,48 @@
+//! The cache passes from process to process.
+
+use crate::dig::dig;
+use crate::harness::isolated;
+use crate::nsd;
+use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
+
+/// Names that are asked.
+const NAMES: u32 = 40;
+
+fn ask_all(from: u32, to: u32) -> u32 {
+    let ask = |number: u32| {
+        let reply = dig(TAP_V4, &format!("n{number}.bulk.test A"));
+        assert_eq!((&*reply.status, reply.data()), ("NOERROR", vec![nsd::bulk_address(number)]));
+        reply.ttl()
+    };
+    (from..to).map(ask).min().unwrap()
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn answers_outlive_the_process_that_has_asked_for_them() {
+    isolated("handover_cache::answers_outlive_the_process_that_has_asked_for_them", || {
+        let nsd = nsd::start();
+        let config = format!("{TAP_PORT}{COMMON}{}", upstream(nsd::PORT));
+        let mut running = Pmdns::start(&config);
+        set_up_tap();
+        let ttl = ask_all(0, NAMES);
+        running = running.hand_over("second", &config);
+        assert!(
+            running.log().contains(&format!("comes with {NAMES} answers")),
+            "{}",
+            running.log()
+        );
+        // It asks for more, and the third one has both.
+        ask_all(NAMES, 2 * NAMES);
+        running = running.hand_over("third", &config);
+        drop(nsd);
+        assert!(ask_all(0, 2 * NAMES) <= ttl, "seconds go on");
+        let stats = running.stats();
+        assert_eq!((stats.cache_hits(), stats.slow_path("misses")), (u64::from(2 * NAMES), 0));
+        // Other settings, other answers: this one would not find them, or not be allowed to give them.
+        let other = config.replace("32MiB", "16MiB");
+        running = running.hand_over("other", &other);
+        assert!(running.log().contains("begins empty"), "{}", running.log());
+        running.stop();
+    });
+}
