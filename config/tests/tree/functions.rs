@@ -1,4 +1,4 @@
-//! Functions have at most 70 lines: one that is longer does several things.
+//! Functions have at most 70 lines: one that is longer does several things. Their parameters have names.
 
 use crate::files::files;
 
@@ -25,6 +25,54 @@ fn functions_have_at_most_70_lines() {
     let is_longer = |one: &&(&str, &str)| longer.iter().any(|it| (&*it.0, &*it.1) == **one);
     let split: Vec<_> = LONGER.iter().filter(|one| !is_longer(one)).collect();
     assert!(split.is_empty(), "these are no longer too long; remove their rows: {split:#?}");
+}
+
+/// Parameters that go together are a type with a name. A pair may be one thing already: a name and its type, a word and its line.
+#[test]
+fn no_parameter_is_a_tuple_of_more_than_two() {
+    let mut hidden = Vec::new();
+    for file in files().iter().filter(|file| file.is_product()) {
+        for parameter in tuple_parameters(file.product()).filter(|one| one.contains(", ")) {
+            let fields = parameter.matches(", ").count() + 1;
+            if fields > 2 {
+                hidden.push((file.name.clone(), parameter));
+            }
+        }
+    }
+    assert!(hidden.is_empty(), "make these parameters, or a struct: {hidden:#?}");
+}
+
+/// The patterns of parameters that are tuples, as `a, b`.
+fn tuple_parameters(source: &str) -> impl Iterator<Item = String> {
+    let starts = source.match_indices("fn ").filter_map(|(at, _)| {
+        let signature = &source[at..];
+        signature.get(signature.find('(')? + 1..signature.find(['{', ';'])?)
+    });
+    starts.flat_map(|parameters| {
+        let flat = parameters.split_whitespace().collect::<Vec<_>>().join(" ");
+        let patterns: Vec<String> = flat
+            .match_indices("): ")
+            .filter_map(|(end, _)| {
+                let start = flat[..end].rfind('(')?;
+                let is_first = flat[..start].is_empty() || flat[..start].ends_with(", ");
+                is_first.then(|| flat[start + 1..end].trim_end_matches(',').to_owned())
+            })
+            .collect();
+        patterns
+    })
+}
+
+#[test]
+fn tuples_of_parameters_are_found() {
+    let source = "\
+fn one(
+    (a, mut b, c): (u8, u8, u8),
+    d: (u8, u8),
+) {}
+fn two(&self, (a, b): (u8, u8)) -> (u8, u8);
+fn three(a: impl Fn(u8)) { let (x, y): (u8, u8) = (0, 0); }
+";
+    assert_eq!(tuple_parameters(source).collect::<Vec<_>>(), ["a, mut b, c", "a, b"]);
 }
 
 /// The functions of a source with their lengths. rustfmt ends each with a brace below its first letter.

@@ -124,7 +124,7 @@ impl LookupLine {
         let (stages, pool) = (stages.without_limits(seed), FramePool::Heap(HeapPool::new(0)));
         let none = Arc::new(Ruleset::empty(seed));
         let acl = Acl::new(&Config::default(), &none);
-        Self { stages, ports, pool }.ruled((Dropped::nobody(), acl, &none))
+        Self { stages, ports, pool }.ruled(Dropped::nobody(), acl, &none)
     }
 
     /// The same under these rules, with room for so many queries at a time.
@@ -132,10 +132,10 @@ impl LookupLine {
         let (config, rules) = (in_use.config(), &in_use.rules);
         let pool = FramePool::Heap(HeapPool::new(frames));
         let own = Self { pool, ..self.clone() };
-        own.ruled((Dropped::new(config), Acl::new(config, rules), rules))
+        own.ruled(Dropped::new(config), Acl::new(config, rules), rules)
     }
 
-    fn ruled(mut self, (mut dropped, mut acl, rules): (Dropped, Acl, &Arc<Ruleset>)) -> Self {
+    fn ruled(mut self, mut dropped: Dropped, mut acl: Acl, rules: &Arc<Ruleset>) -> Self {
         let stages = &mut self.stages;
         stages.parse.swap_rules(&mut dropped);
         stages.acl.swap_rules(&mut acl);

@@ -44,6 +44,15 @@ pub(crate) struct Forwarder {
     records: BTreeMap<String, Vec<Record>>,
 }
 
+/// A local record as it is written.
+#[derive(Clone, Copy)]
+pub(crate) struct LocalData<'d> {
+    pub(crate) name: &'d str,
+    pub(crate) rtype: &'d str,
+    pub(crate) ttl: u32,
+    pub(crate) data: &'d str,
+}
+
 /// A local record that was taken over.
 struct Record {
     views: Vec<String>,
@@ -227,12 +236,8 @@ impl Forwarder {
     }
 
     /// A record that is answered here. It has to fit those that are there: ours are refused together if they do not.
-    pub(crate) fn local(
-        &mut self,
-        (name, rtype, ttl, data): (&str, &str, u32, &str),
-        views: &[String],
-        origin: &Origin,
-    ) {
+    pub(crate) fn local(&mut self, record: LocalData<'_>, views: &[String], origin: &Origin) {
+        let LocalData { name, rtype, ttl, data } = record;
         if let Err(error) = LocalRecord::new(name, rtype, ttl, data) {
             return self.draft.unmapped(origin, error.to_string());
         }
@@ -281,21 +286,16 @@ impl Forwarder {
     }
 
     /// A record of a name, and of all below it.
-    pub(crate) fn local_below(
-        &mut self,
-        (name, rtype, ttl, data): (&str, &str, u32, &str),
-        views: &[String],
-        origin: &Origin,
-    ) {
-        self.local((name, rtype, ttl, data), views, origin);
-        let below = format!("*.{}", name.trim_start_matches('.'));
-        self.local((&below, rtype, ttl, data), views, origin);
+    pub(crate) fn local_below(&mut self, record: LocalData<'_>, views: &[String], origin: &Origin) {
+        self.local(record, views, origin);
+        let below = format!("*.{}", record.name.trim_start_matches('.'));
+        self.local(LocalData { name: &below, ..record }, views, origin);
     }
 
     /// A zone without names, apart from local records in it.
     pub(crate) fn empty_zone(&mut self, name: &str, views: &[String], origin: &Origin) {
         let data = "localhost nobody.invalid 1 3600 1200 604800 10800";
-        self.local((name, "SOA", 3600, data), views, origin);
+        self.local(LocalData { name, rtype: "SOA", ttl: 3600, data }, views, origin);
     }
 
     /// A name that is NXDOMAIN, with everything below it.

@@ -47,13 +47,13 @@ impl Finder {
             return None;
         }
         let Some(list) = record.list.or(explained.list) else {
-            let rule = rules::rule(in_use, &explained, (name, qtype, view));
+            let rule = rules::rule(in_use, &explained, name, qtype, view);
             return Some(rule.unwrap_or_else(|| unlisted(record)));
         };
         let of_client = explained.list == Some(list)
             && matches!(explained.source, RuleSource::PolicyZone { of_client: true, .. });
         if of_client || !matches!(list, ListNumber::List(_) | ListNumber::Zone(_)) {
-            return Some(rules::rule_of(in_use, list, of_client, (name, view)));
+            return Some(rules::rule_of(in_use, list, of_client, name, view));
         }
         let place = (list.index(), Box::from(name));
         if let Some(rule) = known.get(&place) {
@@ -62,7 +62,7 @@ impl Finder {
         if Instant::now() > *end {
             return Some(rules::note(in_use, list, Some("not searched for its line: too slow")));
         }
-        let rule = rules::rule_of(in_use, list, false, (name, view));
+        let rule = rules::rule_of(in_use, list, false, name, view);
         known.insert(place, rule.clone());
         Some(rule)
     }

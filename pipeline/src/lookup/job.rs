@@ -218,7 +218,7 @@ fn judge(
     report.decided_by = verdict.decided_by(explained.source);
     let passes = explained.outcome == RuleOutcome::Pass;
     if verdict.is_by_rules() || passes && report.decided_by != DecidedBy::AccessList {
-        report.rule = rules::rule(in_use, &explained, (key.name, key.qtype, who.view()));
+        report.rule = rules::rule(in_use, &explained, key.name, key.qtype, who.view());
     }
     explained.outcome
 }

@@ -18,12 +18,14 @@ const CHANGED: &str = "the list has changed since it was read; reload";
 pub(crate) fn rule(
     in_use: &NamesInUse,
     explained: &Explained,
-    (name, qtype, view): (&[u8], u16, u8),
+    name: &[u8],
+    qtype: u16,
+    view: u8,
 ) -> Option<RuleReport> {
     match (explained.source, explained.list) {
         (source, Some(list)) => {
             let of_client = matches!(source, RuleSource::PolicyZone { of_client: true, .. });
-            Some(rule_of(in_use, list, of_client, (name, view)))
+            Some(rule_of(in_use, list, of_client, name, view))
         }
         (RuleSource::RunTime, None) => Some(match explained.outcome {
             RuleOutcome::Pass => entry(in_use, name, view),
@@ -38,7 +40,8 @@ pub(crate) fn rule_of(
     in_use: &NamesInUse,
     list: ListNumber,
     of_client: bool,
-    (name, view): (&[u8], u8),
+    name: &[u8],
+    view: u8,
 ) -> RuleReport {
     let config = in_use.made.config();
     let found = match list {
@@ -163,7 +166,7 @@ mod tests {
         let name = wire_name(name).unwrap();
         let who = Who::in_view(view, 0);
         let explained = in_use.made.rules.explain(&name, 1, &[192, 0, 2, 1], who);
-        let rule = rule(in_use, &explained, (&name, 1, view));
+        let rule = rule(in_use, &explained, &name, 1, view);
         rule.map(|rule| rule.to_string()).unwrap_or_default()
     }
 

@@ -13,7 +13,7 @@ use super::announce::announce;
 use super::error::RunError;
 use super::opened::{Opened, OperatorSockets};
 use super::ports::StartedPorts;
-use super::services::Services;
+use super::services::{ServiceParts, Services};
 use crate::control::api::ApiServer;
 use crate::control::metrics::server::{KEY, MetricsServer};
 use crate::control::reload::{Reloader, Written};
@@ -46,18 +46,29 @@ pub(super) struct Instance<'c> {
     supervisor: Supervisor,
 }
 
+/// What an instance is made of.
+pub(super) struct InstanceParts<'p> {
+    /// The configuration as it was written, and its file.
+    pub(super) written: Written,
+    pub(super) path: &'p Path,
+    pub(super) opened: Opened,
+    pub(super) ports: StartedPorts,
+    /// To the process after this one.
+    pub(super) hand_over: HandOver,
+    /// From the process before, if there is one.
+    pub(super) take_over: Option<TakeOver>,
+}
+
 impl<'c> Instance<'c> {
-    /// Starts every thread on `cores`, and says to the supervisor that it is ready. `hand_over` and `take_over`: the processes
-    /// after and before this one.
+    /// Starts every thread on `cores`, and says to the supervisor that it is ready.
     pub(super) fn start(
         config: &'c Config,
-        written: (Written, &Path),
-        opened: Opened,
-        mut ports: StartedPorts,
-        (mut hand_over, mut take_over): (HandOver, Option<TakeOver>),
+        parts: InstanceParts<'_>,
         cores: &[usize],
     ) -> Result<Self, RunError> {
-        let certificates = (opened.certificate(), opened.certificates());
+        let InstanceParts { written, path, opened, mut ports, mut hand_over, mut take_over } =
+            parts;
+        let (certificate, certificates) = (opened.certificate(), opened.certificates());
         let Opened { operators, runtime, clients, streams, kept } = opened;
         let streams = streams.map(|entry| ports.add_streams(config, entry)).transpose()?;
         let (engine, ports) = ports.build(config)?;
@@ -65,14 +76,19 @@ impl<'c> Instance<'c> {
         // Slow path threads take the first ones.
         let core = ports.topology.spare_cores(cores).next_back();
         let spare = ports.topology.spare_cores(cores).rev().collect();
-        let (mut services, mut engine) = Services::start(
-            config,
+        let parts = ServiceParts {
             written,
-            (engine, ports),
-            (runtime, clients, kept),
+            path,
+            engine,
+            ports,
+            runtime,
+            clients,
+            kept,
+            certificate,
             certificates,
             core,
-        )?;
+        };
+        let (mut services, mut engine) = Services::start(config, parts)?;
         services.reloader.set_access(streams.as_ref().map(OpenStreams::access));
         if let Some(take_over) = &mut take_over {
             take_over.prepared()?;

@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 pub use self::error::RunError;
 use self::instance::Instance;
+use self::instance::InstanceParts;
 use self::opened::Opened;
 use self::ports::StartedPorts;
 use crate::control::reload::Written;
@@ -54,8 +55,8 @@ pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, Run
     }
     // What this configuration has no use for is closed.
     drop(sockets);
-    let passing = (hand_over, take_over);
-    let mut instance = Instance::start(config, (written, path), opened, ports, passing, &cores)?;
+    let parts = InstanceParts { written, path, opened, ports, hand_over, take_over };
+    let mut instance = Instance::start(config, parts, &cores)?;
     while !stop.load(Ordering::Relaxed) && !instance.has_ended() {
         instance.turn(hangup.swap(false, Ordering::Relaxed));
         instance.nap();

@@ -96,16 +96,30 @@ pub(super) struct Services<'c> {
     pub(super) connections: [(&'static str, Option<ConnectionSnapshot>); 3],
 }
 
+/// What services are made of.
+pub(super) struct ServiceParts<'p> {
+    /// The configuration as it was written, and its file.
+    pub(super) written: Written,
+    pub(super) path: &'p Path,
+    pub(super) engine: Engine,
+    pub(super) ports: RunningPorts,
+    pub(super) runtime: NameOverrides,
+    pub(super) clients: Option<OpenClients>,
+    pub(super) kept: KeptOver,
+    /// The certificate of clients over streams, and all.
+    pub(super) certificate: Option<Certificate>,
+    pub(super) certificates: Vec<Certificate>,
+    /// The CPU of their threads.
+    pub(super) core: Option<usize>,
+}
+
 impl<'c> Services<'c> {
-    /// Starts what runs beside `engine`, which it gives back. Rights are given up on the way. `core` is for these threads.
+    /// Starts what runs beside the engine, which it gives back. Rights are given up on the way.
     pub(super) fn start(
         config: &'c Config,
-        (written, path): (Written, &Path),
-        (mut engine, ports): (Engine, RunningPorts),
-        (runtime, open_clients, kept): (NameOverrides, Option<OpenClients>, KeptOver),
-        (certificate, certificates): (Option<Certificate>, Vec<Certificate>),
-        core: Option<usize>,
+        parts: ServiceParts<'_>,
     ) -> Result<(Self, Engine), RunError> {
+        let ServiceParts { written, path, mut engine, ports, runtime, core, kept, .. } = parts;
         let (news, gauges) = (Arc::clone(&engine.news), engine.gauges.clone());
         let (cache_jobs, observers) = (engine.cache_jobs.clone(), engine.observers.clone());
         let prober = engine.prober.take().expect("nobody took it");
@@ -115,7 +129,7 @@ impl<'c> Services<'c> {
         let writer = engine.clients.take();
         let start =
             |(open, writer): (OpenClients, _)| open.start(writer, runtime.journal().cloned(), core);
-        let mut clients = open_clients.zip(writer).map(start).transpose()?;
+        let mut clients = parts.clients.zip(writer).map(start).transpose()?;
         let files = clients.as_mut().and_then(ClientTableThread::files);
         let lists =
             FetchedLists::start(config, &kept.overlay, core).map_err(EngineError::Thread)?;
@@ -134,7 +148,7 @@ impl<'c> Services<'c> {
         let services = Self {
             config,
             watch: PortWatch::new(&ports.nics, &news, Instant::now()),
-            reloader: reloader.with_certificate(certificate).with_clients(files),
+            reloader: reloader.with_certificate(parts.certificate).with_clients(files),
             runtime,
             clients,
             transfers,
@@ -155,7 +169,7 @@ impl<'c> Services<'c> {
             log_searches: LogSearches::new(config),
             captures: Captures::new(watch, gauges.names.clone(), said),
             privileges,
-            certificates,
+            certificates: parts.certificates,
             passing: Passing::default(),
             streams: None,
             snapshot: None,

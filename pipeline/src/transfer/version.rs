@@ -73,13 +73,18 @@ impl Soa {
 }
 
 /// The identity of a record: owner, type and data.
-type Identity = (Box<[u8]>, u16, Box<[u8]>);
-
-fn apart(record: LocalRecord) -> (Identity, u32) {
-    ((record.name, record.rtype, record.data), record.ttl)
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    name: Box<[u8]>,
+    rtype: u16,
+    data: Box<[u8]>,
 }
 
-fn together((name, rtype, data): Identity, ttl: u32) -> LocalRecord {
+fn apart(LocalRecord { name, rtype, ttl, data }: LocalRecord) -> (Identity, u32) {
+    (Identity { name, rtype, data }, ttl)
+}
+
+fn together(Identity { name, rtype, data }: Identity, ttl: u32) -> LocalRecord {
     LocalRecord { name, rtype, ttl, data }
 }
 

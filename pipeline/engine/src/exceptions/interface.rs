@@ -91,7 +91,7 @@ pub fn open(
     let failed = |error| TapError::Open { port: port.name.clone(), tap: name.clone(), error };
     let mut tap = make(name).map_err(failed)?;
     tap.set_link(false).map_err(failed)?;
-    SETTINGS.iter().for_each(|setting| set(name, setting));
+    SETTINGS.iter().for_each(|(family, key, value)| set(name, family, key, value));
     let mut netlink = Netlink::open().map_err(failed)?;
     let index = rustix::net::netdevice::name_to_index(netlink.socket(), name)
         .map_err(|error| failed(error.into()))?;
@@ -138,7 +138,7 @@ pub fn make(eal: &Eal, pool: &Mempool, port: &str, name: &str) -> io::Result<Box
 pub fn open_anycast(name: &str, addresses: &[InterfaceAddress]) -> Result<Tap, TapError> {
     let failed = |error| TapError::Anycast { tap: name.to_owned(), error };
     let tap = Tap::open(name).map_err(failed)?;
-    SETTINGS.iter().for_each(|setting| set(name, setting));
+    SETTINGS.iter().for_each(|(family, key, value)| set(name, family, key, value));
     let mut netlink = Netlink::open().map_err(failed)?;
     let index = rustix::net::netdevice::name_to_index(netlink.socket(), name)
         .map_err(|error| failed(error.into()))?;
@@ -152,7 +152,7 @@ pub fn open_anycast(name: &str, addresses: &[InterfaceAddress]) -> Result<Tap, T
 }
 
 /// Writes a setting. Where there is none, the kernel lacks the family.
-fn set(tap: &str, (family, name, value): &(&str, &str, &str)) {
+fn set(tap: &str, family: &str, name: &str, value: &str) {
     let file = format!("/proc/sys/net/{family}/conf/{tap}/{name}");
     match fs::write(&file, value) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

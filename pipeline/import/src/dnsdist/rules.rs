@@ -10,7 +10,7 @@ use super::lua::Value;
 use super::names::{group, view_of};
 use super::selected::{HARMLESS, Selected, is_decisive, selected};
 use crate::clients::{ByClient, Said};
-use crate::meaning::{Answer, Forwarder, NONE};
+use crate::meaning::{Answer, Forwarder, LocalData, NONE};
 use crate::source::Origin;
 
 /// The TTL of an answer that a rule makes.
@@ -413,7 +413,7 @@ fn spoof(name: &str, rule: &OfNames<'_>, views: &[String], forwarder: &mut Forwa
         return forwarder.draft.unmapped(origin, "there is no address to answer with");
     }
     for (rtype, data) in records {
-        let record = (name, rtype, ttl, &*data);
+        let record = LocalData { name, rtype, ttl, data: &data };
         match rule.is_suffix {
             true => forwarder.local_below(record, views, origin),
             false => forwarder.local(record, views, origin),

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use super::clause::{Clause, Conf, Setting};
 use super::clients::{Groups, tags_of};
 use super::forward::{Forwards, key_of};
-use crate::meaning::{Forwarder, NONE, truth};
+use crate::meaning::{Forwarder, LocalData, NONE, truth};
 use crate::source::Origin;
 use crate::special;
 
@@ -101,11 +101,14 @@ fn stay_built_in(conf: &Conf, server: &Zones<'_>, forwards: &Forwards, forwarder
         }
         forwarder.empty_zone(zone, &[], origin);
         if zone == "localhost" {
-            forwarder.local_below((zone, "A", LOCAL_TTL, "127.0.0.1"), &[], origin);
-            forwarder.local_below((zone, "AAAA", LOCAL_TTL, "::1"), &[], origin);
+            for (rtype, data) in [("A", "127.0.0.1"), ("AAAA", "::1")] {
+                let record = LocalData { name: zone, rtype, ttl: LOCAL_TTL, data };
+                forwarder.local_below(record, &[], origin);
+            }
         }
         for name in [&ipv4, &ipv6].into_iter().filter(|name| name.ends_with(zone)) {
-            forwarder.local((name, "PTR", LOCAL_TTL, "localhost."), &[], origin);
+            let record = LocalData { name, rtype: "PTR", ttl: LOCAL_TTL, data: "localhost." };
+            forwarder.local(record, &[], origin);
         }
     }
 }
@@ -265,7 +268,7 @@ pub(super) fn reverse_name(address: IpAddr) -> String {
 
 fn add(one: &Data<'_>, views: &[String], is_below: bool, forwarder: &mut Forwarder) {
     let name = if one.name.is_empty() { "." } else { &one.name };
-    let record = (name, &*one.rtype, one.ttl, &*one.data);
+    let record = LocalData { name, rtype: &one.rtype, ttl: one.ttl, data: &one.data };
     match is_below {
         true => forwarder.local_below(record, views, one.origin),
         false => forwarder.local(record, views, one.origin),
@@ -320,7 +323,8 @@ fn write(
         }
         "always_null" => {
             for (rtype, address) in [("A", "0.0.0.0"), ("AAAA", "::")] {
-                forwarder.local_below((name, rtype, LOCAL_TTL, address), views, origin);
+                let record = LocalData { name, rtype, ttl: LOCAL_TTL, data: address };
+                forwarder.local_below(record, views, origin);
             }
         }
         kind if CLOSED.contains(&kind) => {

@@ -13,7 +13,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
-use super::{ApiError, ApiServer, BOUNDS, TERMS};
+use super::{ApiError, ApiServer, BOUNDS, Manner, TERMS};
 use crate::control::http::Listening;
 use crate::control::socket::{ControlSocket, SocketFile};
 use crate::handover::OpenSockets;
@@ -106,8 +106,8 @@ impl ApiListener {
     /// There is no thread.
     pub fn serve(self, core: Option<usize>) -> Result<ApiServer, ApiError> {
         let Self { listening, guard, has_console } = self;
-        let served = ("api", BOUNDS, TERMS);
-        ApiServer::start(listening, guard, has_console, served, core).map_err(ApiError::Thread)
+        let manner = Manner { name: "api", bounds: BOUNDS, terms: TERMS };
+        ApiServer::start(listening, guard, has_console, manner, core).map_err(ApiError::Thread)
     }
 }
 

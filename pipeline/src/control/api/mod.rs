@@ -101,9 +101,17 @@ impl ControlSocket {
     pub fn serve(self, core: Option<usize>) -> Result<ApiServer, SocketError> {
         let guard = Guard::new(Vec::new(), Tokens::default(), Rate(0));
         let listening = Listening { unix: Some(self), ..Listening::default() };
-        let served = ("control", CONTROL_BOUNDS, CONTROL_TERMS);
-        ApiServer::start(listening, guard, false, served, core).map_err(SocketError::Thread)
+        let manner = Manner { name: "control", bounds: CONTROL_BOUNDS, terms: CONTROL_TERMS };
+        ApiServer::start(listening, guard, false, manner, core).map_err(SocketError::Thread)
     }
+}
+
+/// How a server treats its connections.
+struct Manner {
+    /// Its name, for its thread.
+    name: &'static str,
+    bounds: Bounds,
+    terms: Terms,
 }
 
 impl ApiServer {
@@ -112,9 +120,10 @@ impl ApiServer {
         listening: Listening,
         guard: Guard,
         has_console: bool,
-        (name, bounds, terms): (&str, Bounds, Terms),
+        manner: Manner,
         core: Option<usize>,
     ) -> io::Result<Self> {
+        let Manner { name, bounds, terms } = manner;
         let main = std::thread::current();
         let (sender, calls) = CallSender::new(move || main.unpark());
         let guard = Arc::new(guard);
