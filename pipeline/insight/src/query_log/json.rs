@@ -2,6 +2,8 @@
 //!
 //! Full files are called FILE.1, FILE.2 and so on; the one with the highest number is the oldest. Another program may rename the
 //! file as well: within a second a new one is begun. So logrotate needs no signal.
+//!
+//! Another process of pmdns may write to the file, while it takes over from this one. Who writes or renames has the file's lock.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -75,7 +77,14 @@ impl JsonLines {
     /// Writes the lines in `out`. After an error none of them is there: half a line would break the next one.
     fn flush(&mut self) -> io::Result<()> {
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        let written = file.write_all(&self.out);
+        let is_locked = file.lock().is_ok();
+        let written = match file.metadata() {
+            Ok(facts) => {
+                self.bytes = facts.len();
+                file.write_all(&self.out)
+            }
+            Err(error) => Err(error),
+        };
         match &written {
             Ok(()) => {
                 self.bytes += self.out.len() as u64;
@@ -87,13 +96,21 @@ impl JsonLines {
             }
             Err(_) => drop(file.set_len(self.bytes)),
         }
+        if is_locked {
+            let _ = file.unlock();
+        }
         self.out.clear();
         written
     }
 
-    /// Gives the full file another name, and begins a new one.
+    /// Gives the full file another name, unless it has one, and begins a new one.
     fn rotate(&mut self) -> io::Result<()> {
-        self.file = None;
+        let Some(full) = self.file.take() else { return self.open_file() };
+        // It falls with `full`. A file system without locks has no second process either.
+        let _ = full.lock();
+        if !is_in_place(&full, &self.path) {
+            return self.open_file();
+        }
         let numbered = |number: u32| {
             let mut name = self.path.clone().into_os_string();
             name.push(format!(".{number}"));

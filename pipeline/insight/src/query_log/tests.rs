@@ -174,6 +174,30 @@ fn a_full_file_gets_another_name_and_few_are_kept() {
     files[..3].iter().for_each(|file| drop(lines(file)));
 }
 
+/// As while one process takes over from another.
+#[test]
+fn two_logs_share_a_file_and_lose_nothing() {
+    let folder = Folder::new("shared");
+    let path = folder.file("q.json");
+    let settings = format!("json = {path:?}\njson_size = \"64KiB\"\njson_files = 20");
+    let (mut first, first_log, _) = logging(&settings);
+    let (mut second, second_log, _) = logging(&settings);
+    for round in 1..=6 {
+        for (rig, log) in [(&mut first, &first_log), (&mut second, &second_log)] {
+            (0..10).for_each(|_| ask(rig, &["hit.example. A"; 20]));
+            wait(|| count(log, "json").written == 200 * round);
+        }
+    }
+    drop((first_log, second_log));
+    let files = (1..20).map(|number| folder.file(&format!("q.json.{number}")));
+    let files: Vec<_> = files.chain([path]).filter(|file| file.exists()).collect();
+    assert_eq!(files.iter().map(|file| lines(file).len()).sum::<usize>(), 2400, "{files:?}");
+    let size = |file: &PathBuf| std::fs::metadata(file).unwrap().len();
+    let sizes: Vec<_> = files.iter().map(size).collect();
+    // Each counts what the other has written when it writes itself.
+    assert!(sizes.len() > 3 && sizes.iter().all(|size| *size < 128 << 10), "{sizes:?}");
+}
+
 #[test]
 fn a_file_that_was_moved_is_begun_anew() {
     let folder = Folder::new("moved");
