@@ -14,11 +14,11 @@ use std::sync::atomic::AtomicBool;
 #[cfg(feature = "dpdk")]
 use pmdns::control::reload::Written;
 #[cfg(feature = "dpdk")]
-use pmdns::handover;
+use pmdns::handover::TakeOver;
 use pmdns::health::watch;
 use pmdns::query_log::find;
 #[cfg(feature = "dpdk")]
-use pmdns::run;
+use pmdns::run::{self, RunError};
 use pmdns::{log, machine, replay};
 use pmdns_cli::{Arguments, CheckReport, Dpdk, Program, ProgramError};
 use pmdns_config::{Config, ConfigText};
@@ -114,11 +114,15 @@ impl Program for Pmdns {
 fn run(config: &Path) -> Result<Report, Failure> {
     let text = ConfigText::read(config)?;
     let written = Written::of(&text);
-    // What the running process has passes from it.
-    if !handover::is_running(&text.config) {
+    let before = match text.error {
+        Some(_) => None,
+        None => TakeOver::begin(&text.config).map_err(RunError::from)?,
+    };
+    // What a running process has passes from it.
+    if before.is_none() {
         check::require(&text)?;
     }
-    Ok(run::run(&text.into_config()?, written, config)?)
+    Ok(run::run(&text.into_config()?, written, config, before)?)
 }
 
 #[cfg(not(feature = "dpdk"))]

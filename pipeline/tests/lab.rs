@@ -87,8 +87,13 @@ mod floods;
 mod generated_imports;
 #[path = "lab/handover.rs"]
 mod handover;
+<<<<<<< HEAD
 #[path = "lab/handover_cache.rs"]
 mod handover_cache;
+=======
+#[path = "lab/handover_ends.rs"]
+mod handover_ends;
+>>>>>>> 6f231d71 (Labs end a process late in a hand-over, and the other one serves on)
 #[path = "lab/hitters.rs"]
 mod hitters;
 #[path = "lab/idle.rs"]

@@ -19,8 +19,8 @@ pub enum OutgoingOutput {
     Drain,
     /// Take in connections again, and all that comes to the ports.
     Resume,
-    /// End the incoming process: it does not go on. Its connection closes then.
-    Kill,
+    /// End the incoming process, and say why in the log: it does not go on. Its connection closes then.
+    Kill(String),
     /// Close the connection, and say why in the log.
     Close(String),
     /// End this process. Nobody waits for it.
@@ -203,18 +203,18 @@ impl Outgoing {
                 self.close(why);
             }
             Stage::Freezing { .. } => {
-                self.outputs.push_back(OutgoingOutput::Kill);
+                self.outputs.push_back(OutgoingOutput::Kill(why));
                 self.stage = Stage::Freezing { is_alone: true };
             }
-            Stage::Frozen => self.kill(false),
-            Stage::Draining => self.kill(true),
+            Stage::Frozen => self.kill(why, false),
+            Stage::Draining => self.kill(why, true),
             Stage::Alone | Stage::Killed { .. } | Stage::Thawing { .. } | Stage::Ended => {}
         }
     }
 
     /// It may write to the cache already, so it has to end before this process writes again.
-    fn kill(&mut self, was_draining: bool) {
-        self.outputs.push_back(OutgoingOutput::Kill);
+    fn kill(&mut self, why: String, was_draining: bool) {
+        self.outputs.push_back(OutgoingOutput::Kill(why));
         self.stage = Stage::Killed { was_draining };
         self.deadline = None;
     }

@@ -307,7 +307,7 @@ impl World {
                 OutgoingOutput::Resume => {
                     (self.outgoing.1.serves, self.outgoing.1.drains) = (true, false);
                 }
-                OutgoingOutput::Kill => self.kill(Side::Incoming),
+                OutgoingOutput::Kill(_) => self.kill(Side::Incoming),
                 OutgoingOutput::Close(_) => {
                     self.deliver_all();
                     self.incoming.0.closed();

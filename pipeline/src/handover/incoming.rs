@@ -1,28 +1,39 @@
 //! The process that takes over, from its start to the moment when it is the only one.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, Offer};
 
 use super::channel::{Channel, MAX_PACKETS, Received};
-use super::process::{HandoverError, at, obstacle, path};
+use super::process::{HandoverError, at, hold, obstacle, path};
 use super::sockets::OpenSockets;
 
 /// How long the socket is waited for at a time.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The way into this process.
-pub(crate) struct TakeOver {
+pub struct TakeOver {
     machine: Incoming,
     channel: Option<Channel>,
     /// What came with the offer.
     sockets: OpenSockets,
+    /// Whether this process is to end.
+    stop: Arc<AtomicBool>,
+}
+
+/// The other process ends this one once the connection is closed, so it stays until this one has ended by itself.
+impl Drop for TakeOver {
+    fn drop(&mut self) {
+        std::mem::forget(self.channel.take());
+    }
 }
 
 impl TakeOver {
     /// Asks the process that runs with this configuration's socket. `None`: there is none.
-    pub(crate) fn begin(config: &Config) -> Result<Option<(Self, OpenSockets)>, HandoverError> {
+    pub fn begin(config: &Config) -> Result<Option<Self>, HandoverError> {
         let path = path(config);
         let Some(channel) = Channel::connect(&path).map_err(at(&path))? else { return Ok(None) };
         if let Some(why) = obstacle(config) {
@@ -31,13 +42,13 @@ impl TakeOver {
         tracing::info!("taking over from the running process");
         let machine = Incoming::new(HandoverLimits::default(), crate::VERSION, Instant::now());
         let channel = Some(channel);
-        let mut begun = Self { machine, channel, sockets: OpenSockets::default() };
+        let (sockets, stop) = (OpenSockets::default(), Arc::default());
+        let mut begun = Self { machine, channel, sockets, stop };
         loop {
             match begun.next()? {
                 IncomingOutput::Prepare(Offer { version, .. }) => {
                     tracing::info!("pmdns {version} passes its sockets");
-                    let sockets = std::mem::take(&mut begun.sockets);
-                    return Ok(Some((begun, sockets)));
+                    return Ok(Some(begun));
                 }
                 // It has ended meanwhile.
                 IncomingOutput::StartAlone => return Ok(None),
@@ -46,47 +57,61 @@ impl TakeOver {
         }
     }
 
+    /// The sockets of the process before. From now on this one may be told to `stop`.
+    pub(crate) fn take_sockets(&mut self, stop: &Arc<AtomicBool>) -> OpenSockets {
+        self.stop = Arc::clone(stop);
+        std::mem::take(&mut self.sockets)
+    }
+
     /// Everything is prepared: waits until this process may serve.
     pub(crate) fn prepared(&mut self) -> Result<(), HandoverError> {
         self.machine.prepared(Ok(()), Instant::now());
-        loop {
-            if let IncomingOutput::Take = self.next()? {
-                return Ok(());
-            }
-        }
+        while !matches!(self.next()?, IncomingOutput::Take) {}
+        hold("frozen");
+        self.heed_stop()
     }
 
     /// This process serves.
     pub(crate) fn taken(&mut self) {
+        hold("serving");
         self.machine.taken(Ok(()), Instant::now());
     }
 
     /// Goes on, and says whether this process has become the only one.
-    pub(crate) fn turn(&mut self, now: Instant) -> Result<bool, HandoverError> {
+    pub(crate) fn turn(&mut self, now: Instant) -> bool {
         self.receive();
         self.machine.turn(now);
+        // One that serves does not end by itself.
         while let Some(output) = self.machine.next_output() {
-            self.carry_out(&output)?;
+            self.carry_out(&output);
         }
-        Ok(self.machine.is_alone())
+        self.machine.is_alone()
+    }
+
+    /// As long as it does not serve, nothing is lost if it ends.
+    fn heed_stop(&self) -> Result<(), HandoverError> {
+        if self.stop.load(Ordering::Relaxed) { Err(HandoverError::Stopped) } else { Ok(()) }
     }
 
     /// Waits for the next thing to do that is the caller's.
     fn next(&mut self) -> Result<IncomingOutput, HandoverError> {
         loop {
+            self.heed_stop()?;
             self.receive();
             self.machine.turn(Instant::now());
             while let Some(output) = self.machine.next_output() {
-                if self.carry_out(&output)? {
-                    return Ok(output);
+                match output {
+                    IncomingOutput::End(why) => return Err(HandoverError::Refused(why)),
+                    output if self.carry_out(&output) => {}
+                    output => return Ok(output),
                 }
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// Does what is done here, or says that it is the caller's.
-    fn carry_out(&mut self, output: &IncomingOutput) -> Result<bool, HandoverError> {
+    /// Does what is done here. Returns false if it is the caller's.
+    fn carry_out(&mut self, output: &IncomingOutput) -> bool {
         match output {
             IncomingOutput::Send(message) => {
                 if let (Some(channel), Ok(packet)) = (&self.channel, message.written()) {
@@ -103,12 +128,12 @@ impl TakeOver {
                 }
             }
             IncomingOutput::Own => tracing::info!("the process before has ended"),
-            IncomingOutput::End(why) => return Err(HandoverError::Refused(why.clone())),
-            IncomingOutput::Prepare(_) | IncomingOutput::Take | IncomingOutput::StartAlone => {
-                return Ok(true);
-            }
+            IncomingOutput::Prepare(_)
+            | IncomingOutput::Take
+            | IncomingOutput::StartAlone
+            | IncomingOutput::End(_) => return false,
         }
-        Ok(false)
+        true
     }
 
     fn receive(&mut self) {

@@ -17,11 +17,11 @@ mod taps;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::cache::adopted;
 #[cfg(feature = "dpdk")]
-pub(crate) use self::incoming::TakeOver;
+pub use self::incoming::TakeOver;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::outgoing::{HandOver, Step};
 #[cfg(feature = "dpdk")]
-pub use self::process::{HandoverError, is_running};
+pub use self::process::HandoverError;
 pub use self::sockets::OpenSockets;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::taps::TapsBefore;

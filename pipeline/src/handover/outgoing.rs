@@ -247,7 +247,11 @@ impl HandOver {
             OutgoingOutput::Drain => return Some(Step::Drain),
             OutgoingOutput::Resume => return Some(Step::Resume),
             // A closed channel may be one of a process that lives.
-            OutgoingOutput::Kill | OutgoingOutput::Thaw => self.kill(),
+            OutgoingOutput::Thaw => self.kill(),
+            OutgoingOutput::Kill(why) => {
+                tracing::warn!("the process that wants to take over is ended: {why}");
+                self.kill();
+            }
             OutgoingOutput::Close(why) => {
                 tracing::info!("no other process takes over: {why}");
                 self.channel = None;

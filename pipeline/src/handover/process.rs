@@ -4,8 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::Config;
+#[cfg(debug_assertions)]
+use rustix::process::{Signal, getpid, kill_process};
 
-use super::channel::Channel;
 use super::taps;
 
 /// The key of the socket where the next process connects.
@@ -17,6 +18,9 @@ pub enum HandoverError {
     /// The running process has something that cannot pass, or says no.
     #[error("cannot take over from the running process: {0}")]
     Refused(String),
+    /// It was told to end before it served.
+    #[error("stopped before it had taken over; the running process serves on")]
+    Stopped,
     /// The socket between the processes.
     #[error("cannot use socket {path}: {source}", path = path.display())]
     Socket {
@@ -39,11 +43,6 @@ pub(super) fn path(config: &Config) -> PathBuf {
     name.into()
 }
 
-/// Whether a process runs that another one can take over from.
-pub fn is_running(config: &Config) -> bool {
-    Channel::connect(&path(config)).is_ok_and(|channel| channel.is_some())
-}
-
 /// What of a configuration cannot pass to another process yet, and what to do.
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let of_port = config.ports.iter().find_map(taps::obstacle);
@@ -60,6 +59,17 @@ pub(super) fn obstacle(config: &Config) -> Option<String> {
         "{what} cannot pass to another process yet; stop the running one, then start this one"
     ))
 }
+
+/// Stops this process at a step that a lab names, until SIGCONT.
+#[cfg(debug_assertions)]
+pub(super) fn hold(step: &str) {
+    if std::env::var_os("PMDNS_HANDOVER_HOLD").is_some_and(|held| held == step) {
+        let _ = kill_process(getpid(), Signal::STOP);
+    }
+}
+
+#[cfg(not(debug_assertions))]
+pub(super) fn hold(_: &str) {}
 
 pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> HandoverError + '_ {
     |source| HandoverError::Socket { path: path.to_owned(), source }

@@ -158,10 +158,8 @@ impl<'c> Instance<'c> {
     /// Takes over from the process before, and hands over to the next one.
     fn pass_on(&mut self, now: Instant) {
         if let Some(take_over) = &mut self.take_over {
-            match take_over.turn(now) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => return tracing::error!("{error}"),
+            if !take_over.turn(now) {
+                return;
             }
             self.take_over = None;
             self.hand_over.own();

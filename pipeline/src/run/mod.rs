@@ -32,16 +32,22 @@ use pmdns_nics::machine::Machine;
 
 /// Serves with `config`, which was `written` so at `path`, and with the changes that operators have made at run time before, until
 /// SIGINT or SIGTERM. Returns the final
-/// counters. SIGHUP has the rules read anew. The machine meets every [condition](crate::machine::CONDITIONS).
-pub fn run(config: &Config, written: Written, path: &Path) -> Result<Report, RunError> {
+/// counters. SIGHUP has the rules read anew. It may `take_over` from another process; if not, the machine meets every
+/// [condition](crate::machine::CONDITIONS).
+pub fn run(
+    config: &Config,
+    written: Written,
+    path: &Path,
+    mut take_over: Option<TakeOver>,
+) -> Result<Report, RunError> {
     // Asked first, because the EAL pins this thread to its main core.
     let Machine { cores, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
-    // First: from its offer on, the running process keeps no more changes.
-    let (take_over, sockets) = TakeOver::begin(config)?.unzip();
     dpdk::share_devices(take_over.is_some());
-    let mut sockets = sockets.unwrap_or_default();
+    let taken = take_over.as_mut().map(|before| before.take_sockets(&stop));
+    let mut sockets = taken.unwrap_or_default();
+    // From its offer on, the running process keeps no more changes.
     let changes = OpenChanges::read(config, unix_time())?;
     let (base, config) = (config, &changes.config.clone());
     let opened = Opened::open((base, config), changes, &mut sockets)?;

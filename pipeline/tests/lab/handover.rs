@@ -1,7 +1,7 @@
 //! Processes take over from each other while clients ask over a TAP port and over TCP. No query is lost.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,9 @@ use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, run_to_failure, set_up_tap, 
 const RATE: u32 = 10_000;
 const SECONDS: u32 = 12;
 /// Questions under way at a time: fewer answers than the socket of dnsperf holds, should it be late to read them.
-const UNDER_WAY: u32 = 100;
+pub(crate) const UNDER_WAY: u32 = 100;
+/// What the outgoing process says when the other one serves.
+pub(crate) const DRAINS: &str = "the next process serves; this one answers who still waits";
 /// Processes that follow the first one.
 const PROCESSES: usize = 3;
 /// Names that are asked again and again.
@@ -25,24 +27,26 @@ const NAMES: u32 = 500;
 /// What processes have logged that are killed: as they begin, and as they start DPDK, long before they serve.
 const KILLED_AFTER: [&str; 2] = ["taking over from", "passes its sockets"];
 /// Where clients over TCP come to.
-const TCP: &str = "127.0.0.1:5399";
+pub(crate) const TCP: &str = "127.0.0.1:5399";
 /// A query for `n1.bulk.test` A with RD, behind its length.
-const QUERY: &[u8] =
+pub(crate) const QUERY: &[u8] =
     b"\x00\x1e\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04bulk\x04test\x00\x00\x01\x00\x01";
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn processes_follow_each_other_and_no_query_is_lost() {
-    isolated("handover::processes_follow_each_other_and_no_query_is_lost", || {
+    follow_each_other("processes_follow_each_other_and_no_query_is_lost", "");
+}
+
+fn follow_each_other(name: &str, more: &str) {
+    isolated(&format!("handover::{name}"), || {
         let _nsd = nsd::start();
-        let streams = format!("\n[streams]\ntcp = [\"{TCP}\"]\n");
-        let acl = "\n[acl]\nallow = [\"10.0.0.0/8\", \"127.0.0.0/8\"]\n";
-        let config = format!("{TAP_PORT}{COMMON}{streams}{acl}{}", upstream(nsd::PORT));
+        let config = format!("{}{more}", with_streams());
         let first = Pmdns::start(&config);
         set_up_tap();
         let is_over = AtomicBool::new(false);
         let (report, connections, last) = thread::scope(|threads| {
-            let udp = threads.spawn(ask_over_the_port);
+            let udp = threads.spawn(|| ask_over_the_port(SECONDS));
             let tcp = threads.spawn(|| connect_until(&is_over));
             let mut running = first;
             for number in 0..PROCESSES {
@@ -69,7 +73,7 @@ fn a_process_that_ends_before_it_serves_costs_nothing() {
         let running = Pmdns::start(&config);
         set_up_tap();
         let report = thread::scope(|threads| {
-            let udp = threads.spawn(ask_over_the_port);
+            let udp = threads.spawn(|| ask_over_the_port(SECONDS));
             for (number, text) in KILLED_AFTER.iter().cycle().take(6).enumerate() {
                 let mut next = Pmdns::launch_as(&format!("killed-{number}"), &config);
                 next.wait_for(text);
@@ -121,26 +125,50 @@ fn a_process_that_cannot_start_leaves_the_other_its_sockets() {
     });
 }
 
+/// A TAP port, and clients over TCP.
+pub(crate) fn with_streams() -> String {
+    let streams = format!("\n[streams]\ntcp = [\"{TCP}\"]\n");
+    let acl = "\n[acl]\nallow = [\"10.0.0.0/8\", \"127.0.0.0/8\"]\n";
+    format!("{TAP_PORT}{COMMON}{streams}{acl}{}", upstream(nsd::PORT))
+}
+
 /// Asks by dnsperf, and returns its report.
-fn ask_over_the_port() -> String {
+pub(crate) fn ask_over_the_port(seconds: u32) -> String {
     let names: String = (0..NAMES).map(|number| format!("n{number}.bulk.test A\n")).collect();
     let file = path("names");
     fs::write(&file, names).unwrap();
     let file = file.display();
-    sh(&format!("dnsperf -s {TAP_V4} -d {file} -l {SECONDS} -Q {RATE} -q {UNDER_WAY} -t 5"))
+    sh(&format!("dnsperf -s {TAP_V4} -d {file} -l {seconds} -Q {RATE} -q {UNDER_WAY} -t 5"))
 }
 
 /// Opens one connection after another, with one query each. Returns how many, all of which were answered.
 fn connect_until(is_over: &AtomicBool) -> u32 {
     let mut count = 0;
     while !is_over.load(Ordering::Relaxed) {
-        let mut stream = TcpStream::connect(TCP).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        stream.write_all(QUERY).unwrap();
-        let mut reply = [0; 14];
-        stream.read_exact(&mut reply).unwrap_or_else(|error| panic!("connection {count}: {error}"));
-        assert_eq!((&reply[2..4], reply[5] & 15), (&QUERY[2..4], 0), "NOERROR, and the same id");
+        ask(&mut connect());
         count += 1;
     }
     count
+}
+
+/// A connection to the process that serves.
+pub(crate) fn connect() -> TcpStream {
+    let stream = TcpStream::connect(TCP).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream
+}
+
+/// Asks over a connection, and waits for the answer.
+pub(crate) fn ask(stream: &mut (impl Read + Write)) {
+    stream.write_all(QUERY).unwrap();
+    answered(stream);
+}
+
+/// Waits for the answer to [`QUERY`].
+pub(crate) fn answered(stream: &mut impl Read) {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).unwrap();
+    let mut reply = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!((&reply[..2], reply[3] & 15), (&QUERY[2..4], 0), "NOERROR, and the same id");
 }

@@ -84,11 +84,29 @@ impl Pmdns {
 
     /// The same, with another name for its log.
     pub(crate) fn launch_as(name: &str, config: &str) -> Self {
-        let file = config_file(config);
+        Self::launch_by(name, config, &mut Command::new(BINARY))
+    }
+
+    /// The same. It stops itself at this step of a hand-over, until SIGCONT.
+    pub(crate) fn launch_held(name: &str, config: &str, step: &str) -> Self {
         let mut command = Command::new(BINARY);
+        let held = Self::launch_by(name, config, command.env("PMDNS_HANDOVER_HOLD", step));
+        let stat = format!("/proc/{}/stat", held.id());
+        let is_stopped = || fs::read_to_string(&stat).is_ok_and(|text| text.contains(") T "));
+        wait_until(&format!("{name} is held at {step}\n{}", held.log()), is_stopped);
+        held
+    }
+
+    fn launch_by(name: &str, config: &str, command: &mut Command) -> Self {
+        let file = config_file(config);
         command.args(["run", "--json", "-c"]).arg(file);
-        let (process, output) = Process::start_with_output(name, &mut command);
+        let (process, output) = Process::start_with_output(name, command);
         Self { process, output }
+    }
+
+    /// Waits until it has ended, and returns its exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.process.wait().code()
     }
 
     /// Starts another one with this config, which takes over from this one, and waits until this one has ended. Returns the other
@@ -106,6 +124,12 @@ impl Pmdns {
     /// Waits until it has logged this.
     pub(crate) fn wait_for(&mut self, text: &str) {
         self.process.wait_for(text);
+    }
+
+    /// Waits until it has logged this so many times.
+    pub(crate) fn wait_for_times(&self, text: &str, times: usize) {
+        let what = format!("it says {text:?} {times} times");
+        wait_until(&what, || self.log().matches(text).count() >= times);
     }
 
     /// Sends it a signal.
