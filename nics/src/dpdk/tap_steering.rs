@@ -1,13 +1,16 @@
 //! Which queue of a TAP gets what the kernel sends into it.
 //!
 //! Two processes may have queues of one interface (Documentation/networking/tuntap.rst). The kernel spreads flows over all of
-//! them. While one process takes over from the other, a program says which queue gets everything (`TUNSETSTEERINGEBPF`).
+//! them. While one process takes over from the other, a program spreads them over the queues of one process
+//! (`TUNSETSTEERINGEBPF`).
 
 use std::ffi::c_int;
 use std::fs;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+
+use pmdns_config::narrow::to_u32;
 
 use crate::tap::TUN;
 use crate::xdp::bpf::{Attributes, INSTRUCTION, PROGRAM_LOAD, bpf, descriptor};
@@ -18,6 +21,10 @@ const TUNGETIFF: libc::Ioctl = 0x8004_54d2_u32 as libc::Ioctl;
 const TUNSETSTEERINGEBPF: libc::Ioctl = 0x8004_54e0_u32 as libc::Ioctl;
 /// A program type (linux/bpf.h).
 const SOCKET_FILTER: u32 = 1;
+/// A protocol in a frame (linux/if_ether.h).
+const IPV6: u32 = 0x86dd;
+/// What is multiplied by it has its entropy in the upper bits (Knuth, 6.4).
+const GOLDEN_RATIO: u32 = 0x9e37_79b1;
 
 /// The steering of one interface of which this process has queues.
 #[derive(Debug)]
@@ -26,8 +33,11 @@ pub struct TapSteering {
     /// A queue of this process, and how many it has.
     queue: OwnedFd,
     own: u32,
-    /// The program that names the first queue, and the one that names the first of those that came after `before` others.
+    /// Programs that name queues: as many of the first ones, and the one behind them; those that others had `before`, and those
+    /// that came after them.
     first: OwnedFd,
+    next: OwnedFd,
+    earlier: OwnedFd,
     later: OwnedFd,
 }
 
@@ -38,7 +48,9 @@ impl TapSteering {
         let queue = queue_of(interface)?.ok_or(io::ErrorKind::NotFound)?;
         let own = Self::queues(interface).saturating_sub(before);
         let interface = interface.to_owned();
-        Ok(Self { interface, queue, own, first: program(0)?, later: program(before)? })
+        let (first, next) = (program(0, own)?, program(own, 1)?);
+        let (earlier, later) = (program(0, before)?, program(before, own)?);
+        Ok(Self { interface, queue, own, first, next, earlier, later })
     }
 
     /// The queues that processes have of an interface now. There is none yet if it is not there.
@@ -57,6 +69,18 @@ impl TapSteering {
     /// Everything comes to the process that had queues first.
     pub fn to_first(&self) -> io::Result<()> {
         self.set(self.first.as_raw_fd())
+    }
+
+    /// Everything comes to the first queue of the process that comes after this one, whose queues close. Each time the kernel moves
+    /// its last queue to the place of the one that closes. So of all numbers only this one always names a queue of the next process,
+    /// if that has at least as many.
+    pub fn to_next(&self) -> io::Result<()> {
+        self.set(self.next.as_raw_fd())
+    }
+
+    /// Everything comes back to the process that had queues before this one.
+    pub fn to_earlier(&self) -> io::Result<()> {
+        self.set(self.earlier.as_raw_fd())
     }
 
     /// Everything comes to the process whose queues came later.
@@ -108,19 +132,52 @@ fn name_of(queue: RawFd) -> Option<String> {
     (flags & libc::IFF_DETACH_QUEUE == 0).then_some(name)
 }
 
-/// A program that names this queue: `r0 = number; exit`.
-fn program(number: u32) -> io::Result<OwnedFd> {
-    let mut code = [0_u8; 2 * INSTRUCTION];
-    code[0] = 0xb7;
-    code[4..8].copy_from_slice(&number.to_ne_bytes());
-    code[INSTRUCTION] = 0x95;
+/// An instruction: its code, its registers (destination, source), how far it jumps, and its number (linux/bpf.h).
+type Instruction = (u8, (u8, u8), i16, u32);
+
+/// A program that names one of `count` queues from `first` on, the same for all frames of a flow.
+///
+/// The kernel's own hash (`skb->hash`) is zero for what a socket sends that is not connected, and a program of this type cannot
+/// have it computed. So it is made of the sender's address and of the ports. A frame that ends before them goes to queue 0.
+fn program(first: u32, count: u32) -> io::Result<OwnedFd> {
+    // Loads from the frame take its `sk_buff` from r6, and put a number into r0.
+    let (half, word) = (|at| (0x28, (0, 0), 0, at), |at| (0x20, (0, 0), 0, at));
+    let code: [Instruction; 16] = [
+        (0xbf, (6, 1), 0, 0),            // r6 = r1
+        half(12),                        // the protocol
+        (0x15, (0, 0), 4, IPV6),         // if r0 == IPV6, skip 4
+        word(26),                        // the sender over IPv4
+        (0xbc, (7, 0), 0, 0),            // w7 = w0
+        word(34),                        // the ports, if there are no options
+        (0x05, (0, 0), 3, 0),            // skip 3
+        word(34),                        // the last word of the sender over IPv6
+        (0xbc, (7, 0), 0, 0),            // w7 = w0
+        word(54),                        // the ports
+        (0xac, (0, 7), 0, 0),            // w0 ^= w7
+        (0x24, (0, 0), 0, GOLDEN_RATIO), // w0 *= GOLDEN_RATIO
+        (0x74, (0, 0), 0, 16),           // w0 >>= 16
+        (0x94, (0, 0), 0, count.max(1)), // w0 %= count
+        (0x04, (0, 0), 0, first),        // w0 += first
+        (0x95, (0, 0), 0, 0),            // exit
+    ];
+    let bytes: Vec<u8> = code.into_iter().flat_map(written).collect();
     let mut attributes = Attributes::new()
         .with(0, &SOCKET_FILTER.to_ne_bytes())
-        .with(4, &2_u32.to_ne_bytes())
-        .with_address_of(8, code.as_ptr())
+        .with(4, &to_u32(code.len()).to_ne_bytes())
+        .with_address_of(8, bytes.as_ptr())
         .with_address_of(16, c"Dual MIT/GPL".as_ptr().cast());
     // SAFETY: the code and the licence outlive the call.
     let number = unsafe { bpf(PROGRAM_LOAD, &mut attributes) }?;
     // SAFETY: the kernel has just made it.
     Ok(unsafe { descriptor(number) })
+}
+
+fn written((code, (destination, source), jump, number): Instruction) -> [u8; INSTRUCTION] {
+    // Two bit fields of a byte, whose order is that of the processor.
+    let registers = match cfg!(target_endian = "little") {
+        true => source << 4 | destination,
+        false => destination << 4 | source,
+    };
+    let ([jump0, jump1], [n0, n1, n2, n3]) = (jump.to_ne_bytes(), number.to_ne_bytes());
+    [code, registers, jump0, jump1, n0, n1, n2, n3]
 }

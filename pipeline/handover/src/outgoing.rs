@@ -85,6 +85,11 @@ impl Outgoing {
         self.stage == Stage::Draining
     }
 
+    /// Whether the incoming process serves, or this one has ended by its own decision.
+    pub fn is_left(&self) -> bool {
+        matches!(self.stage, Stage::Draining | Stage::Ended)
+    }
+
     /// Whether the incoming process is to have ended before this one goes on.
     pub fn is_thawing(&self) -> bool {
         matches!(self.stage, Stage::Thawing { .. })

@@ -142,6 +142,16 @@ impl HandOver {
         self.taps.take().map_err(HandoverError::Taps)
     }
 
+    /// This process ends, and another one serves: what comes to the TAPs goes to it. `is_before`: this one has not taken over
+    /// altogether, so that is the process before.
+    pub(crate) fn leave_ports(&self, is_before: bool) {
+        match is_before {
+            true => self.steer(Taps::give_back),
+            false if self.machine.is_left() => self.steer(Taps::leave),
+            false => {}
+        }
+    }
+
     /// Goes on. `is_busy`: a change of an operator is under way, which the next process has to find in the file. `is_idle`: nothing
     /// is left to read or to answer, and no connection is open; it is asked while this process drains.
     pub(crate) fn turn(

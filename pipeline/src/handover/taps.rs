@@ -46,6 +46,16 @@ impl Taps {
         self.taps.iter().try_for_each(TapSteering::to_later)
     }
 
+    /// The next process has everything, though the queues of this one close.
+    pub(super) fn leave(&self) -> io::Result<()> {
+        self.taps.iter().try_for_each(TapSteering::to_next)
+    }
+
+    /// The process before has everything again.
+    pub(super) fn give_back(&self) -> io::Result<()> {
+        self.taps.iter().try_for_each(TapSteering::to_earlier)
+    }
+
     /// There will be one process soon. Until the kernel has closed the queues of the other one, nothing may be led to these.
     pub(super) fn end(&self) {
         self.is_ending.set(true);

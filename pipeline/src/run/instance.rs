@@ -193,6 +193,7 @@ impl<'c> Instance<'c> {
     pub(super) fn stop(self) -> Result<Report, RunError> {
         let Self { mut services, servers, running, hand_over, has_handed_over, .. } = self;
         let (keeper, supervisor) = (self.keeper, self.supervisor);
+        hand_over.leave_ports(self.take_over.is_some());
         hand_over.remove_file();
         let failed = running.has_failed();
         tracing::info!("stopping");

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use crate::dig::dig;
-use crate::harness::{isolated, path, sh};
+use crate::harness::{isolated, path, sh, wait_until};
 use crate::nsd;
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, run_to_failure, set_up_tap, upstream};
 
@@ -18,6 +18,10 @@ const RATE: u32 = 10_000;
 const SECONDS: u32 = 12;
 /// Questions under way at a time: fewer answers than the socket of dnsperf holds, should it be late to read them.
 pub(crate) const UNDER_WAY: u32 = 100;
+/// Two cores, each with a queue of the port.
+const TWO_QUEUES: &str = "\n[[placement]]\ncores = [0, 1]\n\n[ratelimit]\nper_core = true\n";
+/// Clients of a port with two queues, each with a flow of its own.
+const FLOWS: u64 = 200;
 /// What the outgoing process says when the other one serves.
 pub(crate) const DRAINS: &str = "the next process serves; this one answers who still waits";
 /// Processes that follow the first one.
@@ -36,6 +40,13 @@ pub(crate) const QUERY: &[u8] =
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn processes_follow_each_other_and_no_query_is_lost() {
     follow_each_other("processes_follow_each_other_and_no_query_is_lost", "");
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn processes_with_several_queues_follow_each_other_and_no_query_is_lost() {
+    let name = "processes_with_several_queues_follow_each_other_and_no_query_is_lost";
+    follow_each_other(name, TWO_QUEUES);
 }
 
 fn follow_each_other(name: &str, more: &str) {
@@ -123,6 +134,52 @@ fn a_process_that_cannot_start_leaves_the_other_its_sockets() {
         running.hand_over("next", &config).stop();
         assert!(!fs::exists("/run/lab/pmdns.sock.handover").unwrap());
     });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn each_queue_of_a_tap_has_flows_before_a_hand_over_meanwhile_and_after_it() {
+    let name = "handover::each_queue_of_a_tap_has_flows_before_a_hand_over_meanwhile_and_after_it";
+    isolated(name, || {
+        let _nsd = nsd::start();
+        let config = format!("{}{TWO_QUEUES}", with_streams());
+        let running = Pmdns::start(&config);
+        set_up_tap();
+        assert_spread("before", &running);
+        let mut next = Pmdns::launch_held("next", &config, "frozen");
+        assert_spread("while the next one waits", &running);
+        // The process before drains as long as this is open.
+        let mut open = connect();
+        ask(&mut open);
+        next.signal("CONT");
+        running.wait_for_times(DRAINS, 1);
+        assert_spread("while the one before drains", &next);
+        drop(open);
+        next.wait_for("the process before has ended");
+        assert_spread("after", &next);
+        let last = next.hand_over("last", &config);
+        assert_spread("after another one", &last);
+        last.stop();
+    });
+}
+
+/// Each core of a process has a part of new flows.
+fn assert_spread(when: &str, serving: &Pmdns) {
+    let before = serving.stats().received_by_worker();
+    for _ in 0..FLOWS {
+        let client = UdpSocket::bind("10.97.0.1:0").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        client.send_to(&QUERY[2..], (TAP_V4, 53)).unwrap();
+        client.recv(&mut [0; 512]).unwrap();
+    }
+    let mut parts = Vec::new();
+    wait_until(&format!("{when}: all flows are counted"), || {
+        let now = serving.stats().received_by_worker();
+        parts = now.iter().zip(&before).map(|(now, before)| now - before).collect();
+        parts.iter().sum::<u64>() >= FLOWS
+    });
+    println!("{when}: {parts:?} of {FLOWS}");
+    assert!(parts.len() == 2 && parts.iter().all(|part| *part >= FLOWS / 10), "{when}: {parts:?}");
 }
 
 /// A TAP port, and clients over TCP.

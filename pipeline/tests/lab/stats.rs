@@ -56,6 +56,14 @@ impl Stats {
             .map(|(exit, count)| (exit.as_str(), count.as_u64().unwrap()))
     }
 
+    /// Packets that each worker has parsed.
+    pub(crate) fn received_by_worker(&self) -> Vec<u64> {
+        let workers = self.0["workers"].as_array().expect("a list of workers");
+        let exits = |worker: &Value| worker.pointer("/stages/parse/exits")?.as_object().cloned();
+        let sum = |worker| exits(worker).iter().flatten().filter_map(|(_, n)| n.as_u64()).sum();
+        workers.iter().map(sum).collect()
+    }
+
     /// Frames that announce addresses and groups.
     pub(crate) fn announced(&self) -> u64 {
         let workers = self.0["workers"].as_array().map_or(&[][..], Vec::as_slice);
