@@ -8,6 +8,7 @@ use pmdns_config::Config;
 use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, Offer};
 
 use super::channel::{Channel, MAX_PACKETS, Received};
+use super::passed::check;
 use super::process::{HandoverError, at, hold, obstacle, path};
 use super::sockets::OpenSockets;
 
@@ -151,6 +152,9 @@ impl TakeOver {
             match FromOutgoing::read(&packet, sockets.len()) {
                 Ok(message) => {
                     if let FromOutgoing::Offer(offer) = &message {
+                        if let Err(why) = check(&offer.passed, &sockets) {
+                            return self.machine.misunderstood(why);
+                        }
                         self.sockets = OpenSockets::named(offer.passed.clone(), sockets);
                     }
                     self.machine.receive(message);

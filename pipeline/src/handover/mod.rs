@@ -9,6 +9,8 @@ mod incoming;
 #[cfg(feature = "dpdk")]
 mod outgoing;
 #[cfg(feature = "dpdk")]
+mod passed;
+#[cfg(feature = "dpdk")]
 mod process;
 mod sockets;
 #[cfg(feature = "dpdk")]
