@@ -87,13 +87,12 @@ mod floods;
 mod generated_imports;
 #[path = "lab/handover.rs"]
 mod handover;
-<<<<<<< HEAD
 #[path = "lab/handover_cache.rs"]
 mod handover_cache;
-=======
 #[path = "lab/handover_ends.rs"]
 mod handover_ends;
->>>>>>> 6f231d71 (Labs end a process late in a hand-over, and the other one serves on)
+#[path = "lab/handover_streams.rs"]
+mod handover_streams;
 #[path = "lab/hitters.rs"]
 mod hitters;
 #[path = "lab/idle.rs"]

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::CertificateDer;
 
 use crate::dig::{dig, dig_is_reset};
 use crate::harness::{isolated, path, sh, wait_until};
@@ -12,20 +13,29 @@ use crate::nsd::{self, BULK_NAMES};
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, run, set_up_tap, upstream};
 
 /// Where clients ask, on loopback.
-const SERVER: &str = "10.98.0.53";
+pub(crate) const SERVER: &str = "10.98.0.53";
 /// A client that is refused, and one that is not answered.
 const REFUSED: &str = "10.98.0.66";
 const DROPPED: &str = "10.98.0.67";
 /// The name in the certificate.
-const NAME: &str = "dns.example";
+pub(crate) const NAME: &str = "dns.example";
 
-/// Writes a new certificate and its key.
-fn write_certificate() {
+/// Writes a new certificate and its key. Returns the certificate.
+pub(crate) fn write_certificate() -> CertificateDer<'static> {
     let key = KeyPair::generate().unwrap();
     let names = vec![NAME.to_owned(), SERVER.to_owned()];
     let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
     fs::write(path("key.pem"), key.serialize_pem()).unwrap();
     fs::write(path("certificate.pem"), certificate.pem()).unwrap();
+    certificate.into()
+}
+
+/// Streams over TLS and HTTPS at [`SERVER`].
+pub(crate) fn stream_settings() -> String {
+    let (certificate, key) = (path("certificate.pem"), path("key.pem"));
+    format!(
+        "tls = [\"{SERVER}:853\"]\nhttps = [\"{SERVER}:443\"]\ncertificate = {certificate:?}\nkey = {key:?}\n"
+    )
 }
 
 /// Gives loopback the addresses of server and clients, and starts pmdns there and on a TAP port.
@@ -34,11 +44,7 @@ fn start(keys: &str, more: &str) -> Pmdns {
         sh(&format!("ip address add {address}/32 dev lo"));
     }
     write_certificate();
-    let (certificate, key) = (path("certificate.pem"), path("key.pem"));
-    let streams = format!(
-        "[streams]\ntls = [\"{SERVER}:853\"]\nhttps = [\"{SERVER}:443\"]\nquic = [\"{SERVER}:853\"]\n\
-         certificate = {certificate:?}\nkey = {key:?}\n{keys}\n"
-    );
+    let streams = format!("[streams]\nquic = [\"{SERVER}:853\"]\n{}{keys}\n", stream_settings());
     let pmdns = Pmdns::start(&format!("{TAP_PORT}{COMMON}{}{streams}{more}", upstream(nsd::PORT)));
     set_up_tap();
     pmdns
