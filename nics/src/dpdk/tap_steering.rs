@@ -71,8 +71,8 @@ impl TapSteering {
         self.set(self.first.as_raw_fd())
     }
 
-    /// Everything comes to the first queue of the process that comes after this one, whose queues close. Each time the kernel moves
-    /// its last queue to the place of the one that closes. So of all numbers only this one always names a queue of the next process,
+    /// Everything comes to the first queue of the process that comes after this one, whose queues close. Each time the kernel
+    /// moves its last queue to the place of the one that closes. So only this number always names a queue of the next process,
     /// if that has at least as many.
     pub fn to_next(&self) -> io::Result<()> {
         self.set(self.next.as_raw_fd())

@@ -19,6 +19,7 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
         let what = match passed {
             Passed::Socket(key, address) => format!("{key} at {address}"),
             Passed::LocalSocket(key, path) => format!("{key} at {}", path.display()),
+            Passed::Cache(_) => "the cache".to_owned(),
         };
         return Err(format!("it has passed {wrong} as {what}; stop it, then start this one"));
     }
@@ -30,12 +31,14 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
     let socket = SockRef::from(socket);
     let is_packets = matches!(passed, Passed::LocalSocket(key, _) if key == SOCKET);
     let kind = if is_packets { Type::SEQPACKET } else { Type::STREAM };
-    let address = socket.local_addr()?;
     let is_there = match passed {
-        Passed::Socket(_, wanted) => address
+        Passed::Socket(_, wanted) => socket
+            .local_addr()?
             .as_socket()
             .is_some_and(|address| (address.ip(), address.port()) == (wanted.ip(), wanted.port())),
-        Passed::LocalSocket(_, wanted) => address.as_pathname() == Some(wanted),
+        Passed::LocalSocket(_, wanted) => socket.local_addr()?.as_pathname() == Some(wanted),
+        // Memory is tried when it is mapped.
+        Passed::Cache(_) => return Ok(None),
     };
     Ok(match () {
         () if socket.r#type()? != kind => Some("a socket of another kind"),

@@ -31,7 +31,7 @@ const NAMES: u32 = 500;
 /// What processes have logged that are killed: as they begin, and as they start DPDK, long before they serve.
 const KILLED_AFTER: [&str; 2] = ["taking over from", "passes its sockets"];
 /// Where clients over TCP come to.
-pub(crate) const TCP: &str = "127.0.0.1:5399";
+const TCP: &str = "127.0.0.1:5399";
 /// A query for `n1.bulk.test` A with RD, behind its length.
 pub(crate) const QUERY: &[u8] =
     b"\x00\x1e\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04bulk\x04test\x00\x00\x01\x00\x01";
