@@ -12,6 +12,7 @@ pub mod api;
 pub mod audit;
 pub mod cache;
 mod call;
+#[cfg(feature = "tls")]
 pub mod client;
 mod configuration;
 pub mod date;

@@ -12,12 +12,14 @@ use quinn::{ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime as _, T
 use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::client::Client;
 use crate::https::Site;
+use crate::listeners::{Listeners, copy};
 use crate::places::ConnectionPlace;
 use crate::quic_socket::{CountingSocket, Handshakes};
 use crate::service::Service;
@@ -77,8 +79,26 @@ impl Encryption {
         }
     }
 
+    /// Begins to accept connections of all encrypted transports.
+    pub(crate) fn accept(
+        &self,
+        listeners: &Listeners,
+        service: &Service,
+        accepting: &mut JoinSet<()>,
+    ) {
+        for listener in listeners.tls.iter().filter_map(copy) {
+            accepting.spawn(self.clone().serve_tls(listener, service.clone()));
+        }
+        for listener in listeners.https.iter().filter_map(copy) {
+            accepting.spawn(self.clone().serve_https(listener, service.clone()));
+        }
+        for socket in listeners.quic.iter().filter_map(|socket| socket.try_clone().ok()) {
+            accepting.spawn(self.clone().serve_quic(socket, service.clone()));
+        }
+    }
+
     /// Serves clients over TLS, for ever.
-    pub(crate) async fn serve_tls(self, listener: TcpListener, service: Service) {
+    async fn serve_tls(self, listener: TcpListener, service: Service) {
         accept(listener, Transport::Tls, service, move |stream, client, place, service| {
             let tls = Arc::clone(&self.tls);
             async move {
@@ -91,7 +111,7 @@ impl Encryption {
     }
 
     /// Serves clients over HTTPS, for ever.
-    pub(crate) async fn serve_https(self, listener: TcpListener, service: Service) {
+    async fn serve_https(self, listener: TcpListener, service: Service) {
         accept(listener, Transport::Https, service, move |stream, client, place, service| {
             let (tls, site) = (Arc::clone(&self.https), self.site.clone());
             async move {
@@ -107,7 +127,7 @@ impl Encryption {
     }
 
     /// Serves clients over QUIC, for ever. One endpoint has all packets of its socket.
-    pub(crate) async fn serve_quic(self, socket: UdpSocket, service: Service) {
+    async fn serve_quic(self, socket: UdpSocket, service: Service) {
         let handshakes = Handshakes::default();
         let endpoint = doq::config(&self.certificate, &service.limits)
             .map_err(io::Error::other)

@@ -8,6 +8,7 @@
 //!
 //! Threads of their own serve the connections ([`server`]). A data core sees one more port, whose queues are rings ([`driver`]).
 //! This crate knows sockets and the framing of messages. It does not know what the line does.
+//! Without the feature `tls` there are clients over TCP only.
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -22,36 +23,49 @@
 pub mod access;
 mod answer;
 mod budget;
+#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only the fuzzer uses it then"))]
 mod client;
 pub mod counters;
 pub mod door;
+#[cfg(feature = "tls")]
 mod doq;
 pub mod driver;
+#[cfg(feature = "tls")]
+pub mod encrypted;
+#[cfg(not(feature = "tls"))]
+#[path = "no_encryption.rs"]
 pub mod encrypted;
 mod entrances;
 mod framing;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+#[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only the fuzzer uses it then"))]
 mod https;
 pub mod listeners;
 mod load;
 mod lock;
 pub mod places;
 mod proxy;
+#[cfg(feature = "tls")]
 mod quic_socket;
 mod reader;
 mod refusal;
 pub mod server;
 pub mod service;
 #[cfg(any(test, fuzzing))]
-#[cfg_attr(fuzzing, allow(dead_code, unused_imports, reason = "parts of the tests alone"))]
+#[cfg_attr(
+    any(fuzzing, not(feature = "tls")),
+    allow(dead_code, unused_imports, reason = "parts of the tests alone, most of them over TLS")
+)]
 mod stub;
 mod table;
 mod tcp;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, allow(dead_code, reason = "parts of the tests alone"))]
 mod testing;
+#[cfg(feature = "tls")]
 pub mod tls;
+#[cfg(feature = "tls")]
 mod written;
 
 pub use door::{AnswerMessage, Pending, QuerySender, Transport};

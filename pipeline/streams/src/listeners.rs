@@ -112,6 +112,12 @@ impl Listeners {
     }
 }
 
+/// A copy of a socket to accept connections with. `None`: there is none, and the log says why.
+pub(crate) fn copy(socket: &TcpListener) -> Option<TcpListener> {
+    let failed = |error| tracing::error!("a socket of streams cannot be served: {error}");
+    socket.try_clone().map_err(failed).ok()
+}
+
 fn bind_all<T>(
     transport: &'static str,
     addresses: &[SocketAddr],

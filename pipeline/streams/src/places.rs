@@ -112,7 +112,7 @@ impl ConnectionPlaces {
 
     /// Whether a client should show that it is at its address, because places are few. Fewer than half are free, or its prefix
     /// has a quarter of its own.
-    pub(crate) fn are_few_for(&self, client: SocketAddr) -> bool {
+    pub fn are_few_for(&self, client: SocketAddr) -> bool {
         let places = &self.0;
         let held = lock(&places.held);
         let of_prefix = held.shares().held_by(places.lengths.of_peer(client));

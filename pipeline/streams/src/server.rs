@@ -1,7 +1,6 @@
 //! The threads that serve clients.
 
 use std::io;
-use std::net::TcpListener;
 use std::thread::JoinHandle;
 
 use pmdns_config::{Config, Streams};
@@ -13,7 +12,7 @@ use crate::access::AccessList;
 use crate::counters::AllCounters;
 use crate::driver::ThreadEnds;
 use crate::encrypted::Encryption;
-use crate::listeners::Listeners;
+use crate::listeners::{Listeners, copy};
 use crate::places::ConnectionPlaces;
 use crate::service::{ConnectionLimits, Service};
 use crate::tcp;
@@ -130,22 +129,11 @@ fn accept(
     service: &Service,
     accepting: &mut JoinSet<()>,
 ) {
-    let copy = |socket: &TcpListener| {
-        let failed = |error| tracing::error!("a socket of streams cannot be served: {error}");
-        socket.try_clone().map_err(failed).ok()
-    };
     for listener in listeners.tcp.iter().filter_map(copy) {
         accepting.spawn(tcp::serve(listener, service.clone()));
     }
-    let Some(encryption) = encryption else { return };
-    for listener in listeners.tls.iter().filter_map(copy) {
-        accepting.spawn(encryption.clone().serve_tls(listener, service.clone()));
-    }
-    for listener in listeners.https.iter().filter_map(copy) {
-        accepting.spawn(encryption.clone().serve_https(listener, service.clone()));
-    }
-    for socket in listeners.quic.iter().filter_map(|socket| socket.try_clone().ok()) {
-        accepting.spawn(encryption.clone().serve_quic(socket, service.clone()));
+    if let Some(encryption) = encryption {
+        encryption.accept(listeners, service, accepting);
     }
 }
 

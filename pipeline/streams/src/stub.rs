@@ -1,6 +1,6 @@
 //! Shared parts of the tests and fuzzing of transports: a line that is a function, and certificates.
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tls"))]
 mod pem;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,7 +23,7 @@ use crate::places::{ConnectionPlace, ConnectionPlaces, Lost};
 use crate::service::{ConnectionLimits, Service};
 use crate::table::{SharedTable, Table};
 use crate::testing::{config, everybody};
-#[cfg(test)]
+#[cfg(all(test, feature = "tls"))]
 pub(crate) use pem::{NAME, Pem};
 
 /// A query for `example.`, type A, with id 0.

@@ -19,7 +19,7 @@ pub const MAX_BODY: usize = 1 << 20;
 const BODY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The type of a body, without its parameters (RFC 9110 section 8.3.1).
-pub(crate) fn media_type(headers: &HeaderMap) -> &str {
+pub fn media_type(headers: &HeaderMap) -> &str {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.unwrap_or_default().split(';').next().unwrap_or_default().trim()
 }

@@ -36,8 +36,7 @@ use crate::CallSender;
 
 pub use axum::Router;
 pub use axum::body::Body;
-pub use body::MAX_BODY;
-pub(crate) use body::media_type;
+pub use body::{MAX_BODY, media_type};
 pub use guard::{Admitted, Guard, Peer};
 pub use limit::Rate;
 pub use problem::ProblemDetails;

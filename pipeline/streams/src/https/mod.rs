@@ -108,5 +108,5 @@ async fn drive<C: Future>(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tls"))]
 mod tests;
