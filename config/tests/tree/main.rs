@@ -9,6 +9,7 @@ mod crates;
 mod files;
 mod found;
 mod functions;
+mod fuzzing;
 mod imports;
 mod markdown;
 mod modules;
