@@ -1,11 +1,24 @@
-//! The configuration in use, for people.
+//! The instance and the configuration in use, for people.
 
 use std::fmt;
 
 use crate::answers::{
-    ConfigDifference, Configuration, DifferentKey, MAX_CHANGES_SHOWN, RuntimeChange,
+    ConfigDifference, Configuration, DifferentKey, InstanceState, MAX_CHANGES_SHOWN, RuntimeChange,
 };
 use crate::listings::whose;
+
+impl fmt::Display for InstanceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, uptime_seconds, rules, reloading, entries, records, kept } = self;
+        writeln!(f, "pmdns {version}, up for {uptime_seconds} s")?;
+        writeln!(f, "rules: {rules}")?;
+        if *reloading {
+            writeln!(f, "files are being read for a reload")?;
+        }
+        let end = if *kept { "" } else { ", until the instance stops" };
+        writeln!(f, "{entries} names and {records} local records of run time{end}")
+    }
+}
 
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,6 +66,26 @@ impl fmt::Display for RuntimeChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reload_under_way_and_what_is_not_kept_are_told() {
+        let state = InstanceState {
+            version: "1.2.3".into(),
+            uptime_seconds: 60,
+            rules: "7 local names".into(),
+            entries: 3,
+            kept: true,
+            ..InstanceState::default()
+        };
+        let start = "pmdns 1.2.3, up for 60 s\nrules: 7 local names\n";
+        let end = "3 names and 0 local records of run time";
+        assert_eq!(state.to_string(), format!("{start}{end}\n"));
+        let state = InstanceState { reloading: true, kept: false, ..state };
+        assert_eq!(
+            state.to_string(),
+            format!("{start}files are being read for a reload\n{end}, until the instance stops\n")
+        );
+    }
 
     #[test]
     fn what_comes_back_with_a_restart_is_told_beside_what_holds_until_then() {

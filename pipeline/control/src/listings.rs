@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::answers::{
     AddedRecord, BlockLists, ClientAnswer, ClientEntry, ClientPage, EntryPage, ListAnswer,
-    NameEntry, RecordPage, UpstreamAnswer, UpstreamTable,
+    NameEntry, RecordPage, UpstreamAnswer, UpstreamTable, ViewAnswer, Views,
 };
 use crate::date::date;
 use crate::entries::{EntryKind, EntryRequest, EntryScope, RecordRequest, views_of};
@@ -74,6 +74,28 @@ impl fmt::Display for ClientAnswer {
             None => return writeln!(f, ": no prefix has it"),
         };
         writeln!(f, ": {} in {place} decides", prefix.as_deref().unwrap_or("a prefix"))
+    }
+}
+
+impl fmt::Display for Views {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ViewAnswer { name, clients, group, queries_per_second, lists } in &self.views {
+            let clients = match clients.is_empty() {
+                true => "all other clients".to_owned(),
+                false => clients.join(", "),
+            };
+            write!(f, "{name}: {clients}; group {group}")?;
+            match queries_per_second {
+                Some(0) => f.write_str("; no limit of queries")?,
+                Some(rate) => write!(f, "; {rate} queries a second")?,
+                None => {}
+            }
+            if !lists.is_empty() {
+                write!(f, "; lists {}", lists.join(", "))?;
+            }
+            writeln!(f)?;
+        }
+        end(f, self.views.len(), None, "")
     }
 }
 
@@ -169,6 +191,29 @@ mod tests {
         assert_eq!(
             found.to_string(),
             "192.0.2.7 is in the view kids: 192.0.2.7/32 in the client table decides\n"
+        );
+    }
+
+    #[test]
+    fn views_have_their_clients_upstreams_rates_and_lists() {
+        let view = |name: &str, clients: &[&str], queries_per_second, lists: &[&str]| ViewAnswer {
+            name: name.to_owned(),
+            clients: clients.iter().map(ToString::to_string).collect(),
+            group: "default".to_owned(),
+            queries_per_second,
+            lists: lists.iter().map(ToString::to_string).collect(),
+        };
+        let views = vec![
+            view("default", &[], None, &[]),
+            view("kids", &["192.0.2.0/24", "2001:db8::/56"], Some(50), &["/l/ads", "/l/games"]),
+            view("servers", &["198.51.100.0/24"], Some(0), &[]),
+        ];
+        assert_eq!(
+            Views { views }.to_string(),
+            "default: all other clients; group default\n\
+             kids: 192.0.2.0/24, 2001:db8::/56; group default; 50 queries a second; lists /l/ads, /l/games\n\
+             servers: 198.51.100.0/24; group default; no limit of queries\n\
+             3 in all\n"
         );
     }
 

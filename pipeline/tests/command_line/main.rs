@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod conditions;
+mod listings;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

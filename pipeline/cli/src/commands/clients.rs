@@ -1,8 +1,8 @@
-//! Commands on the client table.
+//! Commands on views, and on the client table.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
-use pmdns_control::answers::{ClientAnswer, ClientPage};
+use pmdns_control::answers::{ClientAnswer, ClientPage, Views as ViewTable};
 use pmdns_control::{Call, ClientChange};
 
 use super::instance::{Changing, Listing, first_page};
@@ -66,5 +66,18 @@ impl ClientCommand {
                 listed.show::<ClientPage>(&Call::Clients(first_page(after)))
             }
         }
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Views {
+    /// Where it is asked, and how it is printed.
+    #[command(flatten)]
+    listed: Listing,
+}
+
+impl Views {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.listed.show::<ViewTable>(&Call::Views)
     }
 }

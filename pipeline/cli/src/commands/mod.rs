@@ -67,6 +67,9 @@ enum Command {
     /// Have a running instance read its configuration anew: rules, lists, upstreams, rates. Say what needs a restart.
     #[command(after_help = "Example: pmdns reload")]
     Reload(node::Reload),
+    /// Print the version of a running instance, its age and its rules, and whether a reload is under way.
+    #[command(after_help = "Example: pmdns state --json")]
+    State(node::State),
     /// Print the counters of a running instance.
     #[command(after_help = "Example: pmdns stats --json")]
     Stats(node::Stats),
@@ -96,6 +99,9 @@ enum Command {
         #[command(subcommand)]
         command: local::LocalCommand,
     },
+    /// Print the views of a running instance, with the clients, upstreams, rate and lists of each.
+    #[command(after_help = "Example: pmdns views --json")]
+    Views(clients::Views),
     /// Put clients of a running instance into views, by prefix.
     Client {
         /// The command.
@@ -196,6 +202,7 @@ impl Command {
             Self::Drain(it) => it.run(),
             Self::Resume(it) => it.run(),
             Self::Reload(it) => it.run(),
+            Self::State(it) => it.run(),
             Self::Stats(it) => it.run(),
             Self::Purge(it) => it.run(),
             Self::Block(it) => it.run(),
@@ -203,6 +210,7 @@ impl Command {
             Self::Unblock(it) => it.run(),
             Self::Entries(it) => it.run(),
             Self::Local { command } => command.run(),
+            Self::Views(it) => it.run(),
             Self::Client { command } => command.run(),
             Self::Upstream { command } => command.run(),
             Self::List { command } => command.run(),

@@ -5,11 +5,11 @@ use std::io::Write as _;
 use clap::Args;
 use pmdns_config::Config as LoadedConfig;
 use pmdns_control::Call;
-use pmdns_control::answers::{ConfigDifference, Configuration};
+use pmdns_control::answers::{ConfigDifference, Configuration, InstanceState};
 use pmdns_control::client::{ANSWER_PATIENCE, ClientError};
 use pmdns_control::health::{NodeHealth, NodeState};
 
-use super::instance::{ConfigFile, Instance};
+use super::instance::{ConfigFile, Instance, Listing};
 use crate::failure::Failure;
 use crate::output::output;
 use crate::program::Program;
@@ -53,6 +53,13 @@ pub(super) struct Reload {
     /// The instance that is asked.
     #[command(flatten)]
     instance: Instance,
+}
+
+#[derive(Args)]
+pub(super) struct State {
+    /// Where it is asked, and how it is printed.
+    #[command(flatten)]
+    listed: Listing,
 }
 
 #[derive(Args)]
@@ -127,6 +134,12 @@ impl Reload {
             Err(ClientError::Refused(why)) => Err(Failure::Reload(why)),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl State {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.listed.show::<InstanceState>(&Call::State)
     }
 }
 
