@@ -3,20 +3,22 @@
 use std::time::Instant;
 
 use pmdns_config::HitterSettings;
-use pmdns_control::{Call, CallReply, LimitOrder, Refusal};
+use pmdns_control::{LimitOrder, PendingCall, Refusal};
 use pmdns_insight::hitters::{FloodBegun, HeavyHitters, HitterSnapshot};
 
 use crate::zone_limits::ZoneLimiter;
 
 /// Answers a call about what comes most.
-pub fn answer(call: &Call, hitters: Option<&HeavyHitters>) -> CallReply {
-    let Some(hitters) = hitters else {
-        let why = "nothing is counted; set `hitters.enabled = true` and restart".to_owned();
-        return CallReply::Refused(Refusal::Unable, why);
-    };
-    match call {
-        Call::Hitters(query) => CallReply::of(&hitters.top(query)),
-        _ => CallReply::of(&hitters.floods()),
+pub fn answer(call: PendingCall, hitters: Option<&HeavyHitters>) {
+    match (call, hitters) {
+        (PendingCall::Hitters(query, caller), Some(hitters)) => {
+            caller.reply(Ok(hitters.top(&query)));
+        }
+        (PendingCall::Floods(caller), Some(hitters)) => caller.reply(Ok(hitters.floods())),
+        (call, _) => {
+            let why = "nothing is counted; set `hitters.enabled = true` and restart";
+            call.refuse(Refusal::Unable, why);
+        }
     }
 }
 
@@ -55,6 +57,7 @@ mod tests {
 
     use pmdns_changes::Author;
     use pmdns_config::LimitAnswer;
+    use pmdns_control::Call;
     use pmdns_engine::lending::LimitsLender;
     use pmdns_engine::testing::{Rig, config};
     use pmdns_nics::Burst;

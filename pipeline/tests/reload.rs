@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use pmdns::control::reload::{Reloader, Written};
 use pmdns::control::socket::ControlSocket;
 use pmdns_config::{Config, ConfigText, Control};
-use pmdns_control::Call;
 use pmdns_control::client::ApiClient;
+use pmdns_control::{PendingCall, ask};
 use pmdns_engine::clock::SteppedTime;
 use pmdns_engine::rules::RulesPublisher;
 use pmdns_engine::testing::{Rig, config};
@@ -283,10 +283,11 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
     // Asks for a reload, turns everything until the answer is there, and gives it.
     let mut reload = |workers: &mut Vec<Worker>| {
         let path = path.clone();
-        let asking = std::thread::spawn(move || ApiClient::at_socket(&path).done(&Call::Reload));
+        let asking = std::thread::spawn(move || ApiClient::at_socket(&path).done(ask::Reload));
         while !asking.is_finished() {
             socket.take(|call, caller| {
-                assert_eq!(call, Call::Reload);
+                let call = call.with(caller);
+                let PendingCall::Reload(caller) = call else { panic!("{call:?}") };
                 reloader.ask_for(caller);
             });
             reloader.turn(Instant::now());

@@ -1,6 +1,6 @@
 //! Callers whose changes are under way. Each is answered once: when its change is in use everywhere, and on the disk if it is kept.
 
-use pmdns_control::{CallReply, Caller, Refusal};
+use pmdns_control::{PreparedReply, Refusal, Refused};
 
 use crate::keeper::Receipt;
 
@@ -10,14 +10,12 @@ const MAX_WAITING: usize = 64;
 /// A caller whose change is under way.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Who waits.
-    pub caller: Caller,
+    /// What its caller is told then.
+    pub reply: PreparedReply,
     /// The version of the names that has to be in use; 0: the change is in use already.
     pub version: u64,
     /// Whether the disk has it.
     pub receipt: Receipt,
-    /// The answer then.
-    pub done: CallReply,
 }
 
 /// Those that wait.
@@ -37,7 +35,7 @@ impl Askers {
     /// # Errors
     ///
     /// Too many wait; the refusal says so.
-    pub fn check_room(&self) -> Result<(), crate::Refused> {
+    pub fn check_room(&self) -> Result<(), Refused> {
         match self.waiting.len() < MAX_WAITING {
             true => Ok(()),
             false => Err((Refusal::Busy, "too many changes are under way".to_owned())),
@@ -55,17 +53,20 @@ impl Askers {
             let one = &mut self.waiting[index];
             let kept = one.receipt.poll();
             let (Some(kept), true) = (kept, one.version <= in_use) else { continue };
-            let Waiting { caller, done, .. } = self.waiting.swap_remove(index);
-            caller.reply(if kept { done } else { not_kept() });
+            let Waiting { reply, .. } = self.waiting.swap_remove(index);
+            match kept {
+                true => reply.send(),
+                false => reply.refuse(not_kept()),
+            }
         }
     }
 }
 
 /// The answer about a change that the disk has not.
-pub fn not_kept() -> CallReply {
+pub fn not_kept() -> Refused {
     let why = "it holds until the instance stops, and is not kept: the disk refuses, as the log says; \
                it is tried again with the next change";
-    CallReply::Refused(Refusal::Unable, why.to_owned())
+    (Refusal::Unable, why.to_owned())
 }
 
 /// The end of a sentence about a change that is made: how long it holds, unless it is kept.
@@ -79,6 +80,9 @@ pub fn lasting(has_file: bool, until_restart: bool) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_control::answers::Done;
+    use pmdns_control::{CallReply, Caller};
+
     use super::*;
 
     #[test]
@@ -89,8 +93,8 @@ mod tests {
         for version in [1, 2] {
             let (caller, replied) = Caller::new("a test");
             let (receipt, confirmed) = Receipt::new();
-            let done = CallReply::Done(format!("change {version}"));
-            askers.push(Waiting { caller, version, receipt, done });
+            let reply = caller.prepare(Ok(Done { done: format!("change {version}") }));
+            askers.push(Waiting { reply, version, receipt });
             replies.push(replied);
             confirm.push(confirmed);
         }

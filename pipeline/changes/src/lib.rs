@@ -30,7 +30,4 @@ pub use overlay::FollowConfig;
 pub use reach::Reach;
 pub use upstream_override::{Presence, UpstreamOverride};
 
-use pmdns_control::Refusal;
-
-/// A refusal, and why.
-pub type Refused = (Refusal, String);
+pub use pmdns_control::Refused;

@@ -42,6 +42,12 @@ pub struct EntriesDone {
     pub before: Vec<NameEntry>,
 }
 
+impl From<EntriesDone> for Done {
+    fn from(EntriesDone { done, .. }: EntriesDone) -> Self {
+        Self { done }
+    }
+}
+
 /// A group of clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ViewAnswer {

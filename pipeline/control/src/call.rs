@@ -7,14 +7,23 @@ use pmdns_config::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::cache::CacheSearch;
+use crate::answers::{
+    BlockLists, ClientAnswer, ClientPage, ConfigDifference, Configuration, Done, EntriesDone,
+    EntryPage, InstanceState, RecordPage, UpstreamTable,
+};
+use crate::cache::{CachePage, CacheSearch};
 use crate::entries::{ClientChange, EntryChoice, EntryRequest, RecordRequest};
-use crate::hitters::{HittersQuery, LimitOrder};
+use crate::health::NodeHealth;
+use crate::hitters::{HitterTable, HittersQuery, LimitOrder, LimitTable};
 use crate::lists::NewList;
-use crate::lookup::LookupRequest;
-use crate::query_log::LogSearch;
-use crate::trace::PacketSearch;
+use crate::lookup::{LookupReport, LookupRequest};
+use crate::query_log::{LogPage, LogSearch};
+use crate::reply::{Refusal, Reply, ReplySchemas, schemas_of};
+use crate::report::Report;
+use crate::sender::{AnyCaller, Caller};
+use crate::trace::{PacketSearch, TraceReport};
 use crate::upstreams::{NewUpstream, UpstreamState};
+use crate::{answers, hitters};
 
 /// The parameter of a change that is to end with the process.
 pub(crate) const UNTIL_RESTART: &str = "until_restart";
@@ -53,12 +62,18 @@ const CACHE: Duration = Duration::from_secs(900);
 /// The change is kept over a restart.
 const KEPT: bool = true;
 
-/// The table of calls: what each is, what it takes, its role, its route, how long it may take, and `KEPT` if its change outlives
-/// the process.
+/// A call with the type of its reply, for who makes it and reads what comes.
+pub trait Ask: Clone + Into<Call> {
+    /// The type, as the call's row names it.
+    type Reply: Reply;
+}
+
+/// The table of calls: what each is, what it takes, its role, its route, the type of its reply, how long it may take, and `KEPT`
+/// if its change outlives the process.
 macro_rules! calls {
     ($(
-        $(#[$doc:meta])* $name:ident $(($($takes:ty),+))?:
-        $role:ident $method:ident $path:literal, $patience:ident $(, $kept:ident)?;
+        $(#[$doc:meta])* $name:ident $(($($word:ident: $takes:ty),+))?:
+        $role:ident $method:ident $path:literal -> $reply:ty, $patience:ident $(, $kept:ident)?;
     )*) => {
         /// A call of an operator to a running instance.
         #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,91 +99,144 @@ macro_rules! calls {
                     },)*
                 }
             }
+
+            /// The schemas of all replies, by route.
+            pub(crate) fn replies() -> Vec<(Method, &'static str, ReplySchemas)> {
+                vec![$((Method::$method, $path, schemas_of::<$reply>()),)*]
+            }
+        }
+
+        /// A call with its caller, who gets a reply of the type that the call's row names.
+        #[derive(Debug)]
+        pub enum PendingCall {
+            $($(#[$doc])* $name($($($takes,)+)? Caller<$reply>),)*
+        }
+
+        impl Call {
+            /// The call with its caller.
+            pub fn with(self, caller: AnyCaller) -> PendingCall {
+                match self {
+                    $(Self::$name $(($($word),+))? => {
+                        PendingCall::$name($($($word,)+)? caller.of_call())
+                    })*
+                }
+            }
+        }
+
+        impl PendingCall {
+            /// Replies that it is not done, and why.
+            pub fn refuse(self, refusal: Refusal, why: impl Into<String>) {
+                match self {
+                    $(Self::$name(.., caller) => caller.refuse(refusal, why),)*
+                }
+            }
+        }
+
+        /// The calls as types, each with the type of its reply.
+        pub mod ask {
+            use super::*;
+
+            $(
+                $(#[$doc])*
+                #[derive(Clone, Debug, PartialEq, Eq)]
+                pub struct $name $(($(pub $takes),+))?;
+
+                impl From<$name> for Call {
+                    fn from(asked: $name) -> Self {
+                        let $name $(($($word),+))? = asked;
+                        Self::$name $(($($word),+))?
+                    }
+                }
+
+                impl Ask for $name {
+                    type Reply = $reply;
+                }
+            )*
         }
     };
 }
 
 calls! {
     /// What runs, and since when.
-    State: Figures GET "/api/v1/state", KNOWN;
+    State: Figures GET "/api/v1/state" -> InstanceState, KNOWN;
     /// Every counter.
-    Stats: Figures GET "/api/v1/stats", KNOWN;
+    Stats: Figures GET "/api/v1/stats" -> Report, KNOWN;
     /// Whether this node is fit to serve.
-    Health: Figures GET "/api/v1/health", KNOWN;
+    Health: Figures GET "/api/v1/health" -> NodeHealth, KNOWN;
     /// Say that clients shall go to other nodes.
-    Drain: Operate POST "/api/v1/drain", KNOWN;
+    Drain: Operate POST "/api/v1/drain" -> Done, KNOWN;
     /// Say that clients shall come again.
-    Resume: Operate POST "/api/v1/resume", KNOWN;
+    Resume: Operate POST "/api/v1/resume" -> Done, KNOWN;
     /// Read the rules anew from the file.
-    Reload: Operate POST "/api/v1/reload", WORK;
+    Reload: Operate POST "/api/v1/reload" -> Done, WORK;
     /// The configuration in use.
-    Config: Read GET "/api/v1/config", KNOWN;
+    Config: Read GET "/api/v1/config" -> Configuration, KNOWN;
     /// What the file says otherwise.
-    ConfigDiff: Read GET "/api/v1/config/diff", KNOWN;
+    ConfigDiff: Read GET "/api/v1/config/diff" -> ConfigDifference, KNOWN;
     /// The groups of clients.
-    Views: Read GET "/api/v1/views", KNOWN;
+    Views: Read GET "/api/v1/views" -> answers::Views, KNOWN;
     /// The resolvers that are asked.
-    Upstreams: Figures GET "/api/v1/upstreams", KNOWN;
+    Upstreams: Figures GET "/api/v1/upstreams" -> UpstreamTable, KNOWN;
     /// Ask one more.
-    AddUpstream(NewUpstream): Operate POST "/api/v1/upstreams", WORK, KEPT;
+    AddUpstream(new: NewUpstream): Operate POST "/api/v1/upstreams" -> Done, WORK, KEPT;
     /// Have the one with this address asked otherwise.
-    SetUpstream(String, UpstreamState): Operate PATCH "/api/v1/upstreams/{address}", WORK, KEPT;
+    SetUpstream(address: String, state: UpstreamState): Operate PATCH "/api/v1/upstreams/{address}" -> Done, WORK, KEPT;
     /// Ask the one with this address no more.
-    RemoveUpstream(String): Operate DELETE "/api/v1/upstreams/{address}", WORK, KEPT;
+    RemoveUpstream(address: String): Operate DELETE "/api/v1/upstreams/{address}" -> Done, WORK, KEPT;
     /// The block lists.
-    Lists: Figures GET "/api/v1/lists", KNOWN;
+    Lists: Figures GET "/api/v1/lists" -> BlockLists, KNOWN;
     /// Fetch the lists of this name now.
-    RefreshList(String): Operate POST "/api/v1/lists/{name}/refresh", WORK;
+    RefreshList(name: String): Operate POST "/api/v1/lists/{name}/refresh" -> Done, WORK;
     /// Fetch one more.
-    AddList(NewList): Operate POST "/api/v1/lists", WORK, KEPT;
+    AddList(new: NewList): Operate POST "/api/v1/lists" -> Done, WORK, KEPT;
     /// Remove the one of this name, which was added so.
-    RemoveList(String): Operate DELETE "/api/v1/lists/{name}", WORK, KEPT;
+    RemoveList(name: String): Operate DELETE "/api/v1/lists/{name}" -> Done, WORK, KEPT;
     /// Names that are blocked or allowed at run time.
-    Entries(Page): Read GET "/api/v1/entries", KNOWN;
+    Entries(page: Page): Read GET "/api/v1/entries" -> EntryPage, KNOWN;
     /// Block or allow names.
-    AddEntries(Vec<EntryRequest>): Operate POST "/api/v1/entries", KNOWN, KEPT;
+    AddEntries(entries: Vec<EntryRequest>): Operate POST "/api/v1/entries" -> EntriesDone, KNOWN, KEPT;
     /// Remove the entry of a name in a view, or in all views.
-    RemoveEntry(EntryChoice): Operate DELETE "/api/v1/entries/{name}", KNOWN, KEPT;
+    RemoveEntry(choice: EntryChoice): Operate DELETE "/api/v1/entries/{name}" -> EntriesDone, KNOWN, KEPT;
     /// Local records of run time.
-    Records(Page): Read GET "/api/v1/local", KNOWN;
+    Records(page: Page): Read GET "/api/v1/local" -> RecordPage, KNOWN;
     /// Add local records.
-    AddRecords(Vec<RecordRequest>): Operate POST "/api/v1/local", KNOWN, KEPT;
+    AddRecords(records: Vec<RecordRequest>): Operate POST "/api/v1/local" -> Done, KNOWN, KEPT;
     /// Remove local records.
-    RemoveRecords(RecordChoice): Operate DELETE "/api/v1/local", KNOWN, KEPT;
+    RemoveRecords(choice: RecordChoice): Operate DELETE "/api/v1/local" -> Done, KNOWN, KEPT;
     /// Prefixes of the client table.
-    Clients(Page): Read GET "/api/v1/clients", KNOWN;
+    Clients(page: Page): Read GET "/api/v1/clients" -> ClientPage, KNOWN;
     /// The view that a client with this address is in, and which prefix decides.
-    FindClient(String): Read GET "/api/v1/clients/{address}", KNOWN;
+    FindClient(address: String): Read GET "/api/v1/clients/{address}" -> ClientAnswer, KNOWN;
     /// Put prefixes into views, or take them out of the client table.
-    ChangeClients(Vec<ClientChange>): Operate POST "/api/v1/clients", KNOWN, KEPT;
+    ChangeClients(changes: Vec<ClientChange>): Operate POST "/api/v1/clients" -> Done, KNOWN, KEPT;
     /// Take a prefix out of the client table.
-    RemoveClient(String): Operate DELETE "/api/v1/clients", KNOWN, KEPT;
+    RemoveClient(prefix: String): Operate DELETE "/api/v1/clients" -> Done, KNOWN, KEPT;
     /// What a client would get, and why.
-    Lookup(LookupRequest): Read GET "/api/v1/lookup", SEARCHED;
+    Lookup(request: LookupRequest): Read GET "/api/v1/lookup" -> LookupReport, SEARCHED;
     /// Search the query log.
-    Log(LogSearch): Read GET "/api/v1/log", LOGGED;
+    Log(search: LogSearch): Read GET "/api/v1/log" -> LogPage, LOGGED;
     /// Follow packets through the stages.
-    Trace(PacketSearch): Read GET "/api/v1/trace", LINGER;
+    Trace(search: PacketSearch): Read GET "/api/v1/trace" -> TraceReport, LINGER;
     /// Write packets to the file that comes with the call.
-    Capture(PacketSearch): Read GET "/api/v1/capture", LINGER;
+    Capture(search: PacketSearch): Read GET "/api/v1/capture" -> Done, LINGER;
     /// Answers in the cache.
-    Cache(CacheSearch): Read GET "/api/v1/cache", SEARCHED;
+    Cache(search: CacheSearch): Read GET "/api/v1/cache" -> CachePage, SEARCHED;
     /// Take answers out of the cache.
-    Purge(PurgeOrder): Operate POST "/api/v1/purge", WORK;
+    Purge(order: PurgeOrder): Operate POST "/api/v1/purge" -> Done, WORK;
     /// Write every answer in the cache into the pipe that comes with the call.
-    CacheDump: Read GET "/api/v1/cache/dump", CACHE;
+    CacheDump: Read GET "/api/v1/cache/dump" -> Done, CACHE;
     /// Take in the answers that come out of the pipe that comes with the call.
-    CacheLoad: Operate POST "/api/v1/cache/load", CACHE;
+    CacheLoad: Operate POST "/api/v1/cache/load" -> Done, CACHE;
     /// Names, clients and zones that come most.
-    Hitters(HittersQuery): Read GET "/api/v1/top", KNOWN;
+    Hitters(query: HittersQuery): Read GET "/api/v1/top" -> HitterTable, KNOWN;
     /// Zones that are flooded with random names.
-    Floods: Read GET "/api/v1/floods", KNOWN;
+    Floods: Read GET "/api/v1/floods" -> hitters::Floods, KNOWN;
     /// Limits on the misses of zones.
-    Limits: Read GET "/api/v1/limits", KNOWN;
+    Limits: Read GET "/api/v1/limits" -> LimitTable, KNOWN;
     /// Limit the misses of a zone.
-    Limit(LimitOrder): Operate POST "/api/v1/limits", KNOWN, KEPT;
+    Limit(order: LimitOrder): Operate POST "/api/v1/limits" -> Done, KNOWN, KEPT;
     /// Lift the limit of a zone.
-    Unlimit(String): Operate DELETE "/api/v1/limits/{zone}", KNOWN, KEPT;
+    Unlimit(zone: String): Operate DELETE "/api/v1/limits/{zone}" -> Done, KNOWN, KEPT;
 }
 
 impl Call {

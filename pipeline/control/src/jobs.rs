@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{CallReply, Caller, Refusal};
+use crate::{Caller, Refusal, Refused, Reply};
 
 /// Starts jobs of one kind, and bounds how many there are at a time.
 #[derive(Clone, Debug)]
@@ -28,11 +28,11 @@ impl Jobs {
     }
 
     /// Does a job on a thread of this name, and sends the caller its reply.
-    pub fn start(
+    pub fn start<R: Reply + 'static>(
         &self,
         name: &str,
-        mut caller: Caller,
-        job: impl FnOnce(&mut Caller) -> CallReply + Send + 'static,
+        mut caller: Caller<R>,
+        job: impl FnOnce(&mut Caller<R>) -> Result<R, Refused> + Send + 'static,
     ) {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(&self.under_way));
@@ -56,6 +56,8 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::CallReply;
+    use crate::answers::Done;
 
     #[test]
     fn as_many_jobs_as_allowed_run_and_a_clone_takes_no_place() {
@@ -66,7 +68,7 @@ mod tests {
             jobs.start("test", caller, move |_| {
                 let _ = until.recv();
                 drop(own);
-                CallReply::Done("done".to_owned())
+                Ok(Done { done: "done".to_owned() })
             });
             replied
         };

@@ -1,7 +1,8 @@
 //! The calls that an operator can make to a running instance, and the HTTP API that makes them.
 //!
-//! A [`Call`] is a request, a [`CallReply`] its result; the [table](Call::ROUTES) has the route and the role of each. [`api`] makes
-//! calls of requests over HTTP, and sends them by a [`CallSender`] to the thread that answers. [`client`] makes requests of calls.
+//! A [`Call`] is a request, a [`CallReply`] its result; the [table](Call::ROUTES) has the route and the role of each, and the type
+//! of its reply. [`api`] makes calls of requests over HTTP, and sends them by a [`CallSender`] to the thread that answers: a
+//! [`PendingCall`] takes no other reply. [`client`] makes requests of calls, and reads replies of that type.
 //! Neither knows of the engine behind: of stages or rings.
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
@@ -32,12 +33,12 @@ pub mod testing;
 pub mod trace;
 mod upstreams;
 
-pub use call::{Call, CallRoute, MAX_PAGE, Page, PurgeOrder, RecordChoice};
+pub use call::{Ask, Call, CallRoute, MAX_PAGE, Page, PendingCall, PurgeOrder, RecordChoice, ask};
 pub use entries::{
     ClientChange, EntryChoice, EntryKind, EntryRequest, EntryScope, RecordRequest, RuleAction,
 };
 pub use hitters::{Hitter, HittersQuery, LimitOrder, Window};
 pub use lists::NewList;
-pub use reply::{CallReply, Refusal, named};
-pub use sender::{CallReceiver, CallSender, Caller, MAX_CALLS};
+pub use reply::{CallReply, Refusal, Refused, Reply, named};
+pub use sender::{AnyCaller, CallReceiver, CallSender, Caller, MAX_CALLS, PreparedReply};
 pub use upstreams::{NewUpstream, UpstreamState};

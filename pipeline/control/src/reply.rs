@@ -1,11 +1,76 @@
 //! The reply to a call.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
 
-use crate::answers::EntriesDone;
+use crate::answers::{
+    BlockLists, ClientAnswer, ClientPage, ConfigDifference, Configuration, Done, EntriesDone,
+    EntryPage, InstanceState, RecordPage, UpstreamTable, Views,
+};
+use crate::cache::CachePage;
 use crate::health::NodeHealth;
+use crate::hitters::{Floods, HitterTable, LimitTable};
+use crate::lookup::LookupReport;
+use crate::query_log::LogPage;
+use crate::report::Report;
+use crate::trace::TraceReport;
 
-/// The reply to a call.
+/// What a call can be replied with. The call's row names the type.
+pub trait Reply: Serialize + DeserializeOwned + ToSchema {
+    /// The value on its way to the client, whatever the call.
+    fn into_reply(self) -> CallReply {
+        CallReply::of(&self)
+    }
+}
+
+impl Reply for BlockLists {}
+impl Reply for CachePage {}
+impl Reply for ClientAnswer {}
+impl Reply for ClientPage {}
+impl Reply for ConfigDifference {}
+impl Reply for Configuration {}
+impl Reply for Done {
+    fn into_reply(self) -> CallReply {
+        CallReply::Done(self.done)
+    }
+}
+impl Reply for EntriesDone {
+    fn into_reply(self) -> CallReply {
+        CallReply::Entries(self)
+    }
+}
+impl Reply for EntryPage {}
+impl Reply for Floods {}
+impl Reply for HitterTable {}
+impl Reply for InstanceState {}
+impl Reply for LimitTable {}
+impl Reply for LogPage {}
+impl Reply for LookupReport {}
+impl Reply for NodeHealth {
+    fn into_reply(self) -> CallReply {
+        CallReply::Health(Box::new(self))
+    }
+}
+impl Reply for RecordPage {}
+impl Reply for Report {}
+impl Reply for TraceReport {}
+impl Reply for UpstreamTable {}
+impl Reply for Views {}
+
+/// Schemas with their names.
+pub(crate) type ReplySchemas = Vec<(String, RefOr<Schema>)>;
+
+/// The schemas that a reply refers to, and its own behind them.
+pub(crate) fn schemas_of<R: Reply>() -> ReplySchemas {
+    let mut schemas = Vec::new();
+    R::schemas(&mut schemas);
+    schemas.push((R::name().into_owned(), R::schema()));
+    schemas
+}
+
+/// The reply to some call, on its way to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallReply {
     /// What was asked for, as JSON.
@@ -19,6 +84,9 @@ pub enum CallReply {
     /// It is not done.
     Refused(Refusal, String),
 }
+
+/// A refusal with its reason.
+pub type Refused = (Refusal, String);
 
 /// Why a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

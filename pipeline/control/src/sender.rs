@@ -2,21 +2,23 @@
 
 use std::fmt;
 use std::fs::File;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::answers::Done;
 use crate::audit::Audit;
-use crate::{Call, CallReply, Refusal};
+use crate::{Call, CallReply, Refusal, Refused, Reply};
 
 /// Calls that wait for the main thread, which takes them all at once.
 pub const MAX_CALLS: usize = 64;
 
-/// Who makes a call, and waits for its reply.
+/// Who makes a call, and waits for a reply of the type `R`.
 #[derive(Debug)]
-pub struct Caller {
+pub struct Caller<R = Done> {
     /// Its name, for people.
     pub by: String,
     /// Whether its change is to end with the process.
@@ -25,14 +27,24 @@ pub struct Caller {
     pub file: Option<File>,
     has_left: Arc<AtomicBool>,
     reply: oneshot::Sender<CallReply>,
+    wants: PhantomData<fn(R)>,
 }
 
-impl Caller {
+/// The reply to any call.
+#[derive(Debug)]
+pub enum AnyReply {}
+
+/// The caller of any call. [`Call::with`] says which type of reply it waits for.
+pub type AnyCaller = Caller<AnyReply>;
+
+impl<R> Caller<R> {
     /// A caller of this name, and where its reply comes out.
     pub fn new(by: &str) -> (Self, oneshot::Receiver<CallReply>) {
         let (reply, replied) = oneshot::channel();
         let by = by.to_owned();
-        (Self { by, until_restart: false, file: None, has_left: Arc::default(), reply }, replied)
+        let has_left = Arc::default();
+        let wants = PhantomData;
+        (Self { by, until_restart: false, file: None, has_left, reply, wants }, replied)
     }
 
     /// Who waits for no reply.
@@ -40,19 +52,20 @@ impl Caller {
         Self::new(by).0
     }
 
-    /// Replies, and never waits. A caller that has left needs no reply.
-    pub fn reply(self, reply: CallReply) {
+    /// Replies that it is not done, and why. Never waits.
+    pub fn refuse(self, refusal: Refusal, why: impl Into<String>) {
+        self.send(CallReply::Refused(refusal, why.into()));
+    }
+
+    /// Sends a reply of whatever type. A caller that has left needs none.
+    fn send(self, reply: CallReply) {
         let _ = self.reply.send(reply);
     }
 
-    /// The same, with a sentence about what is done.
-    pub fn done(self, done: impl Into<String>) {
-        self.reply(CallReply::Done(done.into()));
-    }
-
-    /// The same, with the reason why it is not done.
-    pub fn refuse(self, refusal: Refusal, why: impl Into<String>) {
-        self.reply(CallReply::Refused(refusal, why.into()));
+    /// The same caller, who waits for a reply of this type.
+    pub(crate) fn of_call<T>(self) -> Caller<T> {
+        let Self { by, until_restart, file, has_left, reply, .. } = self;
+        Caller { by, until_restart, file, has_left, reply, wants: PhantomData }
     }
 
     /// Whether it wants no more, or has left. That ends what it has asked for, if it takes long.
@@ -64,6 +77,55 @@ impl Caller {
     #[cfg(test)]
     pub(crate) async fn left(&mut self) {
         self.reply.closed().await;
+    }
+}
+
+impl<R: Reply> Caller<R> {
+    /// Replies, and never waits.
+    pub fn reply(self, reply: Result<R, Refused>) {
+        self.prepare(reply).send();
+    }
+
+    /// A reply that is sent later.
+    pub fn prepare(self, reply: Result<R, Refused>) -> PreparedReply {
+        let reply = match reply {
+            Ok(value) => value.into_reply(),
+            Err((refusal, why)) => CallReply::Refused(refusal, why),
+        };
+        PreparedReply { caller: self.of_call(), reply }
+    }
+}
+
+impl Caller {
+    /// Replies with a sentence about what is done.
+    pub fn done(self, done: impl Into<String>) {
+        self.reply(Ok(Done { done: done.into() }));
+    }
+}
+
+impl AnyCaller {
+    /// Replies for a stand-in of the instance, which does not look at the call.
+    pub fn reply(self, reply: CallReply) {
+        self.send(reply);
+    }
+}
+
+/// A reply that is sent when what it says holds.
+#[derive(Debug)]
+pub struct PreparedReply {
+    caller: AnyCaller,
+    reply: CallReply,
+}
+
+impl PreparedReply {
+    /// Sends it.
+    pub fn send(self) {
+        self.caller.send(self.reply);
+    }
+
+    /// Replies otherwise: that it is not done.
+    pub fn refuse(self, (refusal, why): Refused) {
+        self.caller.refuse(refusal, why);
     }
 }
 
@@ -81,12 +143,12 @@ pub(crate) struct Enclosed {
 /// Where calls go in. Clones lead to the same thread.
 #[derive(Clone)]
 pub struct CallSender {
-    calls: mpsc::Sender<(Call, Caller)>,
+    calls: mpsc::Sender<(Call, AnyCaller)>,
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Where calls come out.
-pub type CallReceiver = mpsc::Receiver<(Call, Caller)>;
+pub type CallReceiver = mpsc::Receiver<(Call, AnyCaller)>;
 
 impl fmt::Debug for CallSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,9 +4,10 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use pmdns_control::answers::Done;
 use pmdns_control::jobs::Jobs;
-use pmdns_control::trace::PacketSearch;
-use pmdns_control::{CallReply, Caller, Refusal};
+use pmdns_control::trace::{PacketSearch, TraceReport};
+use pmdns_control::{Caller, Refusal, Reply};
 use pmdns_engine::rule_names::RuleNames;
 use pmdns_insight::capture::{Asked, MAX_CAPTURES, PacketWatch, Record, Selection};
 
@@ -32,12 +33,13 @@ impl Captures {
     pub fn capture(&self, search: PacketSearch, caller: Caller) {
         self.run("capture", search, caller, |own, selection, caller| {
             let file = caller.file.take();
-            own.watch.write(selection, file, || caller.has_left()).map(CallReply::Done)
+            let done = own.watch.write(selection, file, || caller.has_left())?;
+            Ok(Done { done })
         });
     }
 
     /// Sends the caller the packets that are searched for, stage by stage.
-    pub fn trace(&self, search: PacketSearch, caller: Caller) {
+    pub fn trace(&self, search: PacketSearch, caller: Caller<TraceReport>) {
         self.run("trace", search, caller, |own, selection, caller| {
             // As they are when it ends.
             let mut finder = None;
@@ -45,25 +47,23 @@ impl Captures {
                 let new = || own.said.with_rules(&own.names).map(Finder::new);
                 finder.get_or_insert_with(new).as_mut()?.rule(asked, records)
             };
-            let report = own.watch.follow(selection, &mut find_rule, || caller.has_left())?;
-            Ok(CallReply::of(&report))
+            own.watch.follow(selection, &mut find_rule, || caller.has_left())
         });
     }
 
-    fn run(
+    fn run<R: Reply + 'static>(
         &self,
         name: &'static str,
         search: PacketSearch,
-        caller: Caller,
-        job: impl FnOnce(&Self, &Selection, &mut Caller) -> Result<CallReply, String> + Send + 'static,
+        caller: Caller<R>,
+        job: impl FnOnce(&Self, &Selection, &mut Caller<R>) -> Result<R, String> + Send + 'static,
     ) {
         let (own, selection) = match Selection::try_from(search) {
             Ok(selection) => (self.clone(), selection),
             Err(why) => return caller.refuse(Refusal::Wrong, why),
         };
         self.jobs.start(name, caller, move |caller| {
-            let done = job(&own, &selection, caller);
-            done.unwrap_or_else(|why| CallReply::Refused(Refusal::Wrong, why))
+            job(&own, &selection, caller).map_err(|why| (Refusal::Wrong, why))
         });
     }
 }

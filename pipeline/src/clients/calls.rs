@@ -1,14 +1,16 @@
 //! Calls about clients: their effects and their answers.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 
+use pmdns_changes::{lasting, not_kept};
 use pmdns_config::{Config, Prefix, View, view_name, view_number};
 use pmdns_control::answers::{ClientAnswer, ClientEntry, ClientPage};
-use pmdns_control::{Call, CallReply, ClientChange, Page, Refusal, named};
-
-use pmdns_changes::Refused;
+use pmdns_control::{Caller, ClientChange, Page, PendingCall, Refusal, Refused, named};
 
 use super::book::{Book, Whose};
+use super::{Asked, Thread, keeper};
+use crate::runtime::author_of;
 
 fn wrong(error: impl ToString) -> Refused {
     (Refusal::Wrong, error.to_string())
@@ -32,55 +34,142 @@ pub(super) fn configured(address: &str, config: &Config) -> Option<(Prefix, u8)>
     prefixes.filter(|(prefix, _)| prefix.contains(address)).max_by_key(|(prefix, _)| prefix.length)
 }
 
-/// Answers a call, and adds the changes that it made to `made`.
-pub(super) fn serve(
-    call: &Call,
-    configured: Option<(Prefix, u8)>,
-    (book, whose): (&mut Book, &Whose),
-    views: &[View],
-    made: &mut Vec<Prefix>,
-) -> Result<CallReply, Refused> {
-    match call {
-        Call::Clients(page) => Ok(CallReply::of(&list(page, book, views)?)),
-        Call::FindClient(address) => {
-            let found = book.find(address_of(address)?);
-            let said_by = match (found, configured) {
-                (Some(_), _) => Some("clients"),
-                (None, Some(_)) => Some("view"),
-                (None, None) => None,
-            };
-            let decided = found.or(configured);
-            Ok(CallReply::of(&ClientAnswer {
-                address: address.clone(),
-                view: view_name(decided.map_or(0, |(_, view)| view), views).to_owned(),
-                prefix: decided.map(|(prefix, _)| prefix.to_string()),
-                decided_by: said_by.map(str::to_owned),
-            }))
-        }
-        Call::ChangeClients(changes) => change(changes, (book, whose), views, made),
-        Call::RemoveClient(text) => {
-            let prefix = prefix_of(text)?;
-            // What is removed until the restart can be removed for good.
-            let is_hidden = !whose.until_restart
-                && book.kept_of(&prefix).is_some_and(|(view, _)| view.is_some());
-            if book.view(&prefix).is_none() && !is_hidden {
-                return Err((Refusal::Unknown, format!("`{prefix}` is not in the client table")));
+/// A change that is made, and whose caller waits for the disk.
+struct Made {
+    caller: Caller,
+    done: String,
+    is_change: bool,
+}
+
+impl Thread {
+    /// Answers what asks. Makes the changes that were asked for, has the disk confirm all of them, and answers.
+    pub(super) fn serve(&mut self, asked: Vec<Asked>) {
+        let (mut to_keep, mut done) = (Vec::new(), Vec::new());
+        for asked in asked {
+            match asked {
+                Asked::Changes(others, caller) => caller.reply(Ok(self.difference(*others))),
+                Asked::Call(PendingCall::Clients(page, caller), _) => {
+                    caller.reply(self.noted(list(&page, &self.book, &self.views)));
+                }
+                Asked::Call(PendingCall::FindClient(address, caller), configured) => {
+                    let found = find(&address, configured, &self.book, &self.views);
+                    caller.reply(self.noted(found));
+                }
+                Asked::Call(PendingCall::ChangeClients(changes, caller), _) => {
+                    done.extend(self.change(caller, &mut to_keep, |book, views, made| {
+                        change(&changes, book, views, made)
+                    }));
+                }
+                Asked::Call(PendingCall::RemoveClient(prefix, caller), _) => {
+                    done.extend(
+                        self.change(caller, &mut to_keep, |book, _, made| {
+                            remove(&prefix, book, made)
+                        }),
+                    );
+                }
+                Asked::Call(other, _) => {
+                    other.refuse(Refusal::Unable, "this is no call about clients");
+                }
             }
-            book.say(prefix, None, whose);
-            made.push(prefix);
-            Ok(CallReply::Done(format!("{prefix} removed")))
         }
-        _ => Err((Refusal::Unable, "this is no call about clients".to_owned())),
+        let kept = match &mut self.journal {
+            Some(journal) if !to_keep.is_empty() => journal.keep(&to_keep, &self.book, &self.views),
+            _ => true,
+        };
+        if !kept {
+            self.counters.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        for Made { caller, done, is_change } in done {
+            let until_restart = caller.until_restart;
+            match is_change {
+                true if !kept && !until_restart => caller.reply(Err(not_kept())),
+                true => caller.done(done + lasting(self.journal.is_some(), until_restart)),
+                false => caller.done(done),
+            }
+        }
+    }
+
+    /// Makes a change, and adds its prefixes to those that are to be kept. A refusal is told at once.
+    fn change(
+        &mut self,
+        caller: Caller,
+        to_keep: &mut Vec<Prefix>,
+        make: impl FnOnce((&mut Book, &Whose), &[View], &mut Vec<Prefix>) -> Result<String, Refused>,
+    ) -> Option<Made> {
+        let (mut changed, whose) = (Vec::new(), keeper::whose(&author_of(&caller)));
+        let made = make((&mut self.book, &whose), &self.views, &mut changed);
+        match self.noted(made) {
+            Ok(done) => {
+                self.counters.changes.fetch_add(changed.len() as u64, Ordering::Relaxed);
+                let is_change = !changed.is_empty();
+                if !caller.until_restart {
+                    to_keep.append(&mut changed);
+                }
+                Some(Made { caller, done, is_change })
+            }
+            Err((refusal, why)) => {
+                caller.refuse(refusal, why);
+                None
+            }
+        }
+    }
+
+    /// The reply to a call, whose refusal is counted.
+    fn noted<R>(&self, reply: Result<R, Refused>) -> Result<R, Refused> {
+        if reply.is_err() {
+            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        reply
     }
 }
 
-/// Makes all changes, or none.
+/// The view of an address, which the configuration may decide.
+fn find(
+    address: &str,
+    configured: Option<(Prefix, u8)>,
+    book: &Book,
+    views: &[View],
+) -> Result<ClientAnswer, Refused> {
+    let found = book.find(address_of(address)?);
+    let said_by = match (found, configured) {
+        (Some(_), _) => Some("clients"),
+        (None, Some(_)) => Some("view"),
+        (None, None) => None,
+    };
+    let decided = found.or(configured);
+    Ok(ClientAnswer {
+        address: address.to_owned(),
+        view: view_name(decided.map_or(0, |(_, view)| view), views).to_owned(),
+        prefix: decided.map(|(prefix, _)| prefix.to_string()),
+        decided_by: said_by.map(str::to_owned),
+    })
+}
+
+/// Takes a prefix out, and adds it to `made`.
+fn remove(
+    text: &str,
+    (book, whose): (&mut Book, &Whose),
+    made: &mut Vec<Prefix>,
+) -> Result<String, Refused> {
+    let prefix = prefix_of(text)?;
+    // What is removed until the restart can be removed for good.
+    let is_hidden =
+        !whose.until_restart && book.kept_of(&prefix).is_some_and(|(view, _)| view.is_some());
+    if book.view(&prefix).is_none() && !is_hidden {
+        return Err((Refusal::Unknown, format!("`{prefix}` is not in the client table")));
+    }
+    book.say(prefix, None, whose);
+    made.push(prefix);
+    Ok(format!("{prefix} removed"))
+}
+
+/// Makes all changes, or none, and adds them to `made`.
 fn change(
     changes: &[ClientChange],
     (book, whose): (&mut Book, &Whose),
     views: &[View],
     made: &mut Vec<Prefix>,
-) -> Result<CallReply, Refused> {
+) -> Result<String, Refused> {
     let mut new = 0;
     let mut read = Vec::with_capacity(changes.len());
     for ClientChange { prefix, view } in changes {
@@ -110,12 +199,13 @@ fn change(
         debug_assert!(done, "there is room");
     }
     made.extend(read.iter().map(|(prefix, _)| *prefix));
-    Ok(CallReply::Done(match changes {
+    Ok(match changes {
         [ClientChange { prefix, view: Some(view) }] => format!("{prefix} is in the view {view}"),
         _ => format!("{} prefixes changed", changes.len()),
-    }))
+    })
 }
 
+/// A part of the table.
 fn list(page: &Page, book: &Book, views: &[View]) -> Result<ClientPage, Refused> {
     let after = page.after.as_deref().map(prefix_of).transpose()?;
     let mut entries = book.after(after);

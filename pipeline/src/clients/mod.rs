@@ -15,12 +15,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use pmdns_changes::{
-    ChangeJournal, JournalError, JournalLine, OperatorChange, Subject, What, lasting, not_kept,
-};
+use pmdns_changes::{ChangeJournal, JournalError, JournalLine, OperatorChange, Subject, What};
 use pmdns_config::files::{folder_of, read_clients};
 use pmdns_config::{Config, FileError, Prefix, View, view_at};
-use pmdns_control::{Call, CallReply, Refusal};
+use pmdns_control::{PendingCall, Refusal};
 use pmdns_stages::client_table::ClientTableWriter;
 
 use book::{Book, Taken};
@@ -28,7 +26,6 @@ pub use counters::{ClientCounters, ClientSnapshot};
 use keeper::{Keeper, Kept};
 use pmdns_engine::threads::{join_within, pin};
 
-use crate::runtime::author_of;
 use pmdns_control::Caller;
 use pmdns_control::answers::{ConfigDifference, MAX_CHANGES_SHOWN};
 
@@ -224,31 +221,34 @@ pub struct ClientTableThread {
 #[derive(Debug)]
 enum Asked {
     /// A call, and what the configuration says of the address that is asked for.
-    Call(Call, Option<(Prefix, u8)>, Caller),
+    Call(PendingCall, Option<(Prefix, u8)>),
     /// What else differs from the file, for an answer that has the clients too.
-    Changes(Box<ConfigDifference>, Caller),
+    Changes(Box<ConfigDifference>, Caller<ConfigDifference>),
 }
 
 impl ClientTableThread {
     /// Has a call answered.
-    pub fn answer(&self, call: Call, config: &Config, caller: Caller) {
+    pub fn answer(&self, call: PendingCall, config: &Config) {
         let configured = match &call {
-            Call::FindClient(address) => calls::configured(address, config),
+            PendingCall::FindClient(address, _) => calls::configured(address, config),
             _ => None,
         };
-        self.ask(Asked::Call(call, configured, caller));
+        self.ask(Asked::Call(call, configured));
     }
 
     /// Has an answer told that is to have the changes of clients too.
-    pub fn tell_changes(&self, others: ConfigDifference, caller: Caller) {
+    pub fn tell_changes(&self, others: ConfigDifference, caller: Caller<ConfigDifference>) {
         self.ask(Asked::Changes(Box::new(others), caller));
     }
 
     fn ask(&self, asked: Asked) {
         let Some(calls) = &self.calls else { return };
         if let Err(error) = calls.try_send(asked) {
-            let (Asked::Call(_, _, caller) | Asked::Changes(_, caller)) = error.into_inner();
-            caller.refuse(Refusal::Busy, "too many changes wait for the disk");
+            let why = "too many changes wait for the disk";
+            match error.into_inner() {
+                Asked::Call(call, _) => call.refuse(Refusal::Busy, why),
+                Asked::Changes(_, caller) => caller.refuse(Refusal::Busy, why),
+            }
         }
     }
 
@@ -352,53 +352,7 @@ impl Thread {
         }
     }
 
-    /// Makes the changes that were asked for, has the disk confirm all of them, and answers.
-    fn serve(&mut self, asked: Vec<Asked>) {
-        let (mut made, mut to_keep) = (0, Vec::new());
-        let mut replies = Vec::new();
-        for asked in asked {
-            let (call, configured, caller) = match asked {
-                Asked::Call(call, configured, caller) => (call, configured, caller),
-                Asked::Changes(others, caller) => {
-                    caller.reply(CallReply::of(&self.difference(*others)));
-                    continue;
-                }
-            };
-            let author = author_of(&caller);
-            let (mut changed, whose) = (Vec::new(), keeper::whose(&author));
-            let book = (&mut self.book, &whose);
-            let reply = calls::serve(&call, configured, book, &self.views, &mut changed);
-            let reply = reply.unwrap_or_else(|(refusal, why)| {
-                self.counters.refused.fetch_add(1, Ordering::Relaxed);
-                CallReply::Refused(refusal, why)
-            });
-            made += changed.len() as u64;
-            replies.push((caller, reply, !changed.is_empty()));
-            if !author.until_restart {
-                to_keep.append(&mut changed);
-            }
-        }
-        self.counters.changes.fetch_add(made, Ordering::Relaxed);
-        let kept = match &mut self.journal {
-            Some(journal) if !to_keep.is_empty() => journal.keep(&to_keep, &self.book, &self.views),
-            _ => true,
-        };
-        if !kept {
-            self.counters.failures.fetch_add(1, Ordering::Relaxed);
-        }
-        for (caller, reply, is_change) in replies {
-            let until_restart = caller.until_restart;
-            caller.reply(match (reply, is_change) {
-                (CallReply::Done(_), true) if !kept && !until_restart => not_kept(),
-                (CallReply::Done(done), true) => {
-                    CallReply::Done(done + lasting(self.journal.is_some(), until_restart))
-                }
-                (reply, _) => reply,
-            });
-        }
-    }
-
-    /// The same with what was said of clients, as much of it as is shown.
+    /// These differences with what was said of clients, as much of it as is shown.
     fn difference(&self, mut others: ConfigDifference) -> ConfigDifference {
         others.clients = self.book.at_run_time() as u64;
         let room = MAX_CHANGES_SHOWN.saturating_sub(others.changes.len());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use pmdns_changes::{Author, KeptChanges};
-use pmdns_control::ClientChange;
+use pmdns_control::{Call, CallReply, ClientChange};
 use pmdns_stages::client_table::ClientTable;
 use pmdns_stages::wire::name::Seed;
 
@@ -55,7 +55,7 @@ impl Lab {
 
     fn ask(&self, clients: &ClientTableThread, call: Call) -> CallReply {
         let (caller, replied) = Caller::new("a test");
-        clients.answer(call, &self.config, caller);
+        clients.answer(call.with(caller), &self.config);
         replied.blocking_recv().expect("every call is answered")
     }
 
@@ -338,10 +338,10 @@ fn a_journal_that_nobody_reads_is_found_by_its_first_line() {
 fn what_ends_with_the_process_is_listed_so_and_what_it_hides_is_told() {
     let lab = Lab::new("hidden", 10);
     let (_, clients) = lab.start();
-    let until_restart = |call| {
+    let until_restart = |call: Call| {
         let (mut caller, replied) = Caller::new("a test");
         caller.until_restart = true;
-        clients.answer(call, &lab.config, caller);
+        clients.answer(call.with(caller), &lab.config);
         replied.blocking_recv().expect("every call is answered")
     };
     lab.change(&clients, &[("10.0.0.1", Some("kids")), ("10.0.0.2", Some("kids"))]);

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::BufWriter;
 
 use pmdns_config::{subtree_name, without_wildcard};
-use pmdns_control::cache::CacheSearch;
+use pmdns_control::answers::Done;
+use pmdns_control::cache::{CachePage, CacheSearch};
 use pmdns_control::jobs::Jobs;
-use pmdns_control::{CallReply, Caller, PurgeOrder, Refusal};
+use pmdns_control::{Caller, PendingCall, PurgeOrder, Refusal, Refused};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_stages::cache::Purge;
 
@@ -35,27 +36,47 @@ impl ClientJobs {
         Self { cache_jobs, jobs: Jobs::new(MAX_JOBS), sent, received }
     }
 
-    /// Runs a job and sends the caller its result.
-    pub fn run(&self, job: CacheJob, caller: Caller) {
+    /// Answers a call about the cache, when its job is done.
+    pub fn answer(&self, call: PendingCall) {
+        match call {
+            PendingCall::Cache(search, caller) => match search.try_into() {
+                Ok(list) => self.list(list, caller),
+                Err(why) => caller.refuse(Refusal::Wrong, why),
+            },
+            PendingCall::Purge(order, caller) => match order.try_into() {
+                Ok(job) => self.run(job, caller),
+                Err(why) => caller.refuse(Refusal::Wrong, why),
+            },
+            PendingCall::CacheDump(caller) => self.run(CacheJob::Send, caller),
+            PendingCall::CacheLoad(caller) => self.run(CacheJob::Receive, caller),
+            other => other.refuse(Refusal::Unable, "this is no call about the cache"),
+        }
+    }
+
+    fn run(&self, job: CacheJob, caller: Caller) {
         let own = self.clone();
         let (jobs, name) = match job {
             CacheJob::Send => (&self.sent, "cache_dump"),
             CacheJob::Receive => (&self.received, "cache_load"),
             _ => (&self.jobs, "cache_job"),
         };
-        jobs.start(name, caller, move |caller| match own.carry_out(&job, caller.file.take()) {
-            Ok(reply) => reply,
-            Err(error) => CallReply::Refused(Refusal::Unable, error.to_string()),
+        jobs.start(name, caller, move |caller| {
+            let done = own.carry_out(&job, caller.file.take()).map_err(unable)?;
+            Ok(Done { done })
         });
     }
 
-    fn carry_out(&self, job: &CacheJob, file: Option<File>) -> Result<CallReply, SnapshotError> {
+    fn list(&self, list: CacheList, caller: Caller<CachePage>) {
+        let own = self.clone();
+        self.jobs.start("cache_job", caller, move |_| show(&own.cache_jobs, &list).map_err(unable));
+    }
+
+    fn carry_out(&self, job: &CacheJob, file: Option<File>) -> Result<String, SnapshotError> {
         let pipe = || {
             let path = "through a pipe".into();
             Pipe::new(file).map_err(|source| SnapshotError::Read { path, source })
         };
-        let done = match job {
-            CacheJob::List(list) => return Ok(CallReply::of(&show(&self.cache_jobs, list)?)),
+        match job {
             CacheJob::Purge(purge) => {
                 self.cache_jobs.purge(purge).map(|count| format!("{count} answers purged"))
             }
@@ -64,9 +85,12 @@ impl ClientJobs {
                 .send(BufWriter::new(pipe()?))
                 .map(|count| format!("{count} answers written")),
             CacheJob::Receive => self.cache_jobs.receive(pipe()?).map(|loaded| loaded.to_string()),
-        };
-        done.map(CallReply::Done)
+        }
     }
+}
+
+fn unable(error: SnapshotError) -> Refused {
+    (Refusal::Unable, error.to_string())
 }
 
 /// A job on the cache.
@@ -78,8 +102,6 @@ pub enum CacheJob {
     Send,
     /// Take in those that come out of it.
     Receive,
-    /// Show some.
-    List(CacheList),
 }
 
 /// Which answers are shown.
@@ -93,14 +115,14 @@ pub struct CacheList {
     pub limit: u32,
 }
 
-impl TryFrom<CacheSearch> for CacheJob {
+impl TryFrom<CacheSearch> for CacheList {
     type Error = String;
 
     fn try_from(CacheSearch { name, r#type, limit }: CacheSearch) -> Result<Self, String> {
         let name = name.as_deref().map(subtree_name).transpose();
         let name = name.map_err(|error| error.to_string())?;
         let qtype = r#type.as_deref().map(record_type).transpose()?;
-        Ok(Self::List(CacheList { name, qtype, limit }))
+        Ok(Self { name, qtype, limit })
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
-use pmdns_control::CallReply;
+use pmdns_control::answers::Done;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
@@ -296,8 +296,8 @@ impl Reloader {
                 };
                 let done = format!("{done}{lasting}, by {}", caller.by);
                 tracing::info!("{done}");
-                let done = CallReply::Done(done);
-                self.done.push(Waiting { caller, version: 0, receipt, done });
+                let reply = caller.prepare(Ok(Done { done }));
+                self.done.push(Waiting { reply, version: 0, receipt });
             }
             ReloadOutput::Reloaded(callers, done) => {
                 callers.into_iter().for_each(|caller| caller.done(done.clone()));

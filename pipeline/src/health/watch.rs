@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Anycast, Config};
-use pmdns_control::Call;
+use pmdns_control::ask;
 use pmdns_control::client::{ApiClient, ClientError};
 use pmdns_engine::exceptions::interface::{self, TapError};
 use pmdns_engine::threads::nap;
@@ -52,7 +52,7 @@ pub fn run(config: &Config) -> Result<(), WatchError> {
     tracing::info!("watching; nothing is announced until {} checks were good", settings.successes);
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
-        let checked = instance.get_within(&Call::Health, patience);
+        let checked = instance.get_within(ask::Health, patience);
         let is_good = checked.as_ref().is_ok_and(|health: &NodeHealth| health.healthy);
         match hysteresis.note(is_good) {
             Some(true) => {

@@ -44,9 +44,9 @@ impl Additions {
             let Addition { name, caller, .. } = self.waiting.swap_remove(index);
             match reply {
                 Some(CallReply::Done(done)) => lists.tell_first(name, done, caller),
-                Some(reply) => caller.reply(reply),
+                Some(CallReply::Refused(refusal, why)) => caller.refuse(refusal, why),
                 // The instance stops, and so does its caller's connection.
-                None => drop(caller),
+                Some(_) | None => drop(caller),
             }
         }
     }

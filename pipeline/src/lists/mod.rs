@@ -25,7 +25,8 @@ use std::time::Duration;
 use pmdns_config::limits::MAX_LIST_NAMES;
 use pmdns_config::narrow::to_usize;
 use pmdns_config::{Blocklist, Config};
-use pmdns_control::{CallReply, Refusal, named};
+use pmdns_control::answers::Done;
+use pmdns_control::{Refusal, named};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::mpsc;
@@ -251,14 +252,14 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                     None => list.refresh(&news, room).await,
                 };
                 caller.reply(match result {
-                    Ok(fetched) => CallReply::Done(format!("{done}; {fetched}")),
-                    Err(why) => CallReply::Refused(
+                    Ok(fetched) => Ok(Done { done: format!("{done}; {fetched}") }),
+                    Err(why) => Err((
                         Refusal::Unable,
                         format!(
                             "list {name} is added, but is not there yet: {why}; it is tried again; the lists tell how \
                              it goes, and it can be removed"
                         ),
-                    ),
+                    )),
                 });
             }
             (Some(ListRequest::Refresh(name, caller)), _) => {
@@ -271,8 +272,8 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                 }
                 let all: Result<Vec<_>, _> = told.into_iter().collect();
                 caller.reply(match all {
-                    Ok(done) => CallReply::Done(done.join("; ")),
-                    Err(why) => CallReply::Refused(Refusal::Unable, why),
+                    Ok(done) => Ok(Done { done: done.join("; ") }),
+                    Err(why) => Err((Refusal::Unable, why)),
                 });
             }
             (None, Some(index)) => {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use domain::base::iana::Rcode as RcodeName;
 use pmdns_config::{Config, readable, type_name, view_name};
+use pmdns_control::Refusal;
 use pmdns_control::lookup::LookupRequest;
-use pmdns_control::{CallReply, Refusal};
 use pmdns_engine::lookup_line::{FRAMES, LookupLine, NoPassage, Passage, message, query};
 use pmdns_engine::snapshot::{CacheJobs, SnapshotError};
 use pmdns_engine::upstreams::UpstreamsInUse;
@@ -68,14 +68,14 @@ impl Lookups {
     }
 
     /// Carries out a lookup under the rules in use, and sends the caller its result.
-    pub fn run(&self, request: LookupRequest, in_use: NamesInUse, caller: Caller) {
+    pub fn run(&self, request: LookupRequest, in_use: NamesInUse, caller: Caller<LookupReport>) {
         let (own, lookup) = match LookupQuestion::try_from(request) {
             Ok(lookup) => (self.clone(), lookup),
             Err(why) => return caller.refuse(Refusal::Wrong, why),
         };
-        self.jobs.start("lookup", caller, move |_| match own.look_up(&lookup, &in_use) {
-            Ok(report) => CallReply::of(&report),
-            Err(error) => CallReply::Refused(Refusal::Unable, error.to_string()),
+        self.jobs.start("lookup", caller, move |_| {
+            let failed = |error: LookupFailed| (Refusal::Unable, error.to_string());
+            own.look_up(&lookup, &in_use).map_err(failed)
         });
     }
 

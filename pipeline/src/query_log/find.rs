@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use pmdns_config::{Config, QueryLogSettings};
+use pmdns_control::Refusal;
 use pmdns_control::query_log::{LogPage, LogSearch};
-use pmdns_control::{CallReply, Refusal};
 use pmdns_insight::query_log::{LogEntry, SearchError, search};
 
 use super::check::check;
@@ -49,7 +49,7 @@ impl LogSearches {
     }
 
     /// Searches, and sends the caller what is found.
-    pub fn run(&self, what: LogSearch, caller: Caller) {
+    pub fn run(&self, what: LogSearch, caller: Caller<LogPage>) {
         if let Err(why) = check(&what) {
             return caller.refuse(Refusal::Wrong, why);
         }
@@ -59,8 +59,8 @@ impl LogSearches {
         };
         let (ipv4_prefix, ipv6_prefix) = self.prefixes;
         self.jobs.start("log_search", caller, move |_| match search(&path, &what) {
-            Ok(entries) => CallReply::of(&LogPage { entries, ipv4_prefix, ipv6_prefix }),
-            Err(error) => CallReply::Refused(Refusal::Unable, error.to_string()),
+            Ok(entries) => Ok(LogPage { entries, ipv4_prefix, ipv6_prefix }),
+            Err(error) => Err((Refusal::Unable, error.to_string())),
         });
     }
 }

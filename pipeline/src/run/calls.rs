@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use hyper::Method;
 use pmdns_control::answers::{
-    BlockLists, ConfigDifference, Configuration, InstanceState, MAX_CHANGES_SHOWN, UpstreamTable,
+    BlockLists, ConfigDifference, Configuration, Done, InstanceState, MAX_CHANGES_SHOWN,
+    UpstreamTable,
 };
-use pmdns_control::{Call, CallReply, Caller, Refusal};
+use pmdns_control::lookup::{LookupReport, LookupRequest};
+use pmdns_control::{AnyCaller, Call, Caller, PendingCall, Refusal};
 
 use super::services::Services;
-use crate::control::cache_jobs::CacheJob;
 use crate::control::calls::{difference, lists, state, upstreams, views};
 use crate::health::{NodeHealth, NodeState};
 use crate::hitters;
@@ -20,67 +21,74 @@ use pmdns_changes::{OperatorChange, Waiting};
 
 impl Services<'_> {
     /// Answers a call, or has it answered.
-    pub(super) fn answer(&mut self, call: Call, caller: Caller) {
+    pub(super) fn answer(&mut self, call: Call, caller: AnyCaller) {
         if self.passing.is_under_way && call.route().method != Method::GET {
             let why = "another process takes over; try again in a moment";
             return caller.refuse(Refusal::Busy, why);
         }
-        match call {
-            Call::State => caller.reply(CallReply::of(&self.state())),
-            Call::Stats => caller.reply(CallReply::of(&self.report())),
-            Call::Health => self.check_health(caller),
-            Call::Drain => self.set_state(NodeState::Drained, caller),
-            Call::Resume => self.set_state(NodeState::Serving, caller),
-            Call::Reload => self.reloader.ask_for(caller),
-            Call::Config => caller.reply(CallReply::of(&self.configuration())),
-            Call::ConfigDiff => self.tell_difference(caller),
-            Call::Views => caller.reply(CallReply::of(&views(self.reloader.config()))),
-            Call::Upstreams => caller.reply(CallReply::of(&self.upstreams())),
-            Call::Lists => caller.reply(CallReply::of(&self.lists())),
-            Call::RefreshList(name) => self.lists.refresh(name, caller),
-            Call::AddList(new) => {
+        match call.with(caller) {
+            PendingCall::State(caller) => caller.reply(Ok(self.state())),
+            PendingCall::Stats(caller) => caller.reply(Ok(self.report())),
+            PendingCall::Health(caller) => self.check_health(caller),
+            PendingCall::Drain(caller) => self.set_state(NodeState::Drained, caller),
+            PendingCall::Resume(caller) => self.set_state(NodeState::Serving, caller),
+            PendingCall::Reload(caller) => self.reloader.ask_for(caller),
+            PendingCall::Config(caller) => caller.reply(Ok(self.configuration())),
+            PendingCall::ConfigDiff(caller) => self.tell_difference(caller),
+            PendingCall::Views(caller) => caller.reply(Ok(views(self.reloader.config()))),
+            PendingCall::Upstreams(caller) => caller.reply(Ok(self.upstreams())),
+            PendingCall::Lists(caller) => caller.reply(Ok(self.lists())),
+            PendingCall::RefreshList(name, caller) => self.lists.refresh(name, caller),
+            PendingCall::AddList(new, caller) => {
                 let caller = self.additions.wait_for(new.name.clone(), caller);
                 self.reloader.change(ConfigChange::List(ListChange::Add(new)), caller);
             }
-            Call::RemoveList(name) => {
+            PendingCall::RemoveList(name, caller) => {
                 self.reloader.change(ConfigChange::List(ListChange::Remove(name)), caller);
             }
-            Call::AddUpstream(new) => self.change_upstream(UpstreamChange::Add(new), caller),
-            Call::SetUpstream(address, state) => {
+            PendingCall::AddUpstream(new, caller) => {
+                self.change_upstream(UpstreamChange::Add(new), caller)
+            }
+            PendingCall::SetUpstream(address, state, caller) => {
                 self.change_upstream(UpstreamChange::Set(address, state), caller);
             }
-            Call::RemoveUpstream(address) => {
+            PendingCall::RemoveUpstream(address, caller) => {
                 self.change_upstream(UpstreamChange::Remove(address), caller);
             }
-            Call::Entries(_)
-            | Call::AddEntries(_)
-            | Call::RemoveEntry(_)
-            | Call::Records(_)
-            | Call::AddRecords(_)
-            | Call::RemoveRecords(_) => {
+            call @ (PendingCall::Entries(..)
+            | PendingCall::AddEntries(..)
+            | PendingCall::RemoveEntry(..)
+            | PendingCall::Records(..)
+            | PendingCall::AddRecords(..)
+            | PendingCall::RemoveRecords(..)) => {
                 let Self { runtime, reloader, .. } = self;
-                runtime.answer(&call, caller, reloader.config(), reloader.seed());
+                runtime.answer(call, reloader.config(), reloader.seed());
             }
-            Call::Clients(_)
-            | Call::FindClient(_)
-            | Call::ChangeClients(_)
-            | Call::RemoveClient(_) => self.ask_client_table(call, caller),
-            Call::Hitters(_) | Call::Floods => {
-                caller.reply(hitters::answer(&call, self.hitters.as_ref()));
+            call @ (PendingCall::Clients(..)
+            | PendingCall::FindClient(..)
+            | PendingCall::ChangeClients(..)
+            | PendingCall::RemoveClient(..)) => self.ask_client_table(call),
+            call @ (PendingCall::Hitters(..) | PendingCall::Floods(..)) => {
+                hitters::answer(call, self.hitters.as_ref());
             }
-            Call::Limits => caller.reply(CallReply::of(&self.limiter.list(Instant::now()))),
-            Call::Limit(_) | Call::Unlimit(_) => self.change_limit(&call, caller),
-            Call::Lookup(request) => match self.runtime.in_use().with_rules(&self.gauges.names) {
-                Some(rules) => self.lookups.run(request, rules, caller),
-                None => caller.refuse(Refusal::Unable, "there are no rules yet"),
-            },
-            Call::Log(search) => self.log_searches.run(search, caller),
-            Call::Capture(search) => self.captures.capture(search, caller),
-            Call::Trace(search) => self.captures.trace(search, caller),
-            Call::Cache(search) => self.do_to_cache(search.try_into(), caller),
-            Call::Purge(order) => self.do_to_cache(order.try_into(), caller),
-            Call::CacheDump => self.client_jobs.run(CacheJob::Send, caller),
-            Call::CacheLoad => self.client_jobs.run(CacheJob::Receive, caller),
+            PendingCall::Limits(caller) => caller.reply(Ok(self.limiter.list(Instant::now()))),
+            PendingCall::Limit(order, caller) => self.change_limit(&Call::Limit(order), caller),
+            PendingCall::Unlimit(zone, caller) => self.change_limit(&Call::Unlimit(zone), caller),
+            PendingCall::Lookup(request, caller) => self.look_up(request, caller),
+            PendingCall::Log(search, caller) => self.log_searches.run(search, caller),
+            PendingCall::Capture(search, caller) => self.captures.capture(search, caller),
+            PendingCall::Trace(search, caller) => self.captures.trace(search, caller),
+            call @ (PendingCall::Cache(..)
+            | PendingCall::Purge(..)
+            | PendingCall::CacheDump(..)
+            | PendingCall::CacheLoad(..)) => self.client_jobs.answer(call),
+        }
+    }
+
+    fn look_up(&self, request: LookupRequest, caller: Caller<LookupReport>) {
+        match self.runtime.in_use().with_rules(&self.gauges.names) {
+            Some(rules) => self.lookups.run(request, rules, caller),
+            None => caller.refuse(Refusal::Unable, "there are no rules yet"),
         }
     }
 
@@ -90,9 +98,8 @@ impl Services<'_> {
         state
     }
 
-    fn check_health(&mut self, caller: Caller) {
-        let tell =
-            move |health: &NodeHealth| caller.reply(CallReply::Health(Box::new(health.clone())));
+    fn check_health(&mut self, caller: Caller<NodeHealth>) {
+        let tell = move |health: &NodeHealth| caller.reply(Ok(health.clone()));
         self.health.ask(Instant::now(), self.reloader.config(), Box::new(tell));
     }
 
@@ -106,12 +113,12 @@ impl Services<'_> {
         lists(reloader.config(), &gauges.names, reloader.overlay(), state_of)
     }
 
-    fn ask_client_table(&self, call: Call, caller: Caller) {
+    fn ask_client_table(&self, call: PendingCall) {
         match &self.clients {
-            Some(clients) => clients.answer(call, self.reloader.config(), caller),
+            Some(clients) => clients.answer(call, self.reloader.config()),
             None => {
                 let why = "there is no client table; set `clients.max_entries`, and restart";
-                caller.refuse(Refusal::Unable, why);
+                call.refuse(Refusal::Unable, why);
             }
         }
     }
@@ -135,7 +142,7 @@ impl Services<'_> {
     }
 
     /// Tells where the file differs from the configuration in use. The thread of the client table has the rest.
-    fn tell_difference(&mut self, caller: Caller) {
+    fn tell_difference(&mut self, caller: Caller<ConfigDifference>) {
         let InstanceState { entries, records, .. } = self.state();
         let hidden = self.runtime.hidden(self.changes_of_config());
         let hidden = hidden.iter().map(OperatorChange::told_hidden);
@@ -147,7 +154,7 @@ impl Services<'_> {
         let known = ConfigDifference { entries, records, changes, limits, ..rest };
         match &self.clients {
             Some(clients) => clients.tell_changes(known, caller),
-            None => caller.reply(CallReply::of(&known)),
+            None => caller.reply(Ok(known)),
         }
     }
 
@@ -162,8 +169,9 @@ impl Services<'_> {
         };
         match limiter.change(call, (&author, is_kept), Instant::now(), keep) {
             Ok((done, receipt)) => {
-                let done = CallReply::Done(done + runtime.lasting(&author));
-                runtime.askers().push(Waiting { caller, version: 0, receipt, done });
+                let done = done + runtime.lasting(&author);
+                let reply = caller.prepare(Ok(Done { done }));
+                runtime.askers().push(Waiting { reply, version: 0, receipt });
             }
             Err((refusal, why)) => caller.refuse(refusal, why),
         }
@@ -171,12 +179,5 @@ impl Services<'_> {
 
     fn change_upstream(&mut self, change: UpstreamChange, caller: Caller) {
         self.reloader.change(ConfigChange::Upstream(change), caller);
-    }
-
-    fn do_to_cache(&self, job: Result<CacheJob, String>, caller: Caller) {
-        match job {
-            Ok(job) => self.client_jobs.run(job, caller),
-            Err(why) => caller.refuse(Refusal::Wrong, why),
-        }
     }
 }

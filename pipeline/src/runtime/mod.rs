@@ -18,7 +18,7 @@ use pmdns_changes::{
 };
 use pmdns_config::Config;
 use pmdns_control::answers::{Configuration, EntriesDone, InstanceState};
-use pmdns_control::{Call, CallReply, Caller, EntryChoice, Page, Refusal};
+use pmdns_control::{Call, Caller, EntryChoice, Page, PendingCall, Refusal, Reply};
 use pmdns_stages::policy::RuntimeNames;
 use pmdns_stages::wire::name::Seed;
 
@@ -49,7 +49,7 @@ pub(crate) fn unix_time() -> u64 {
 }
 
 /// Whose change it is that a caller makes now.
-pub(crate) fn author_of(caller: &Caller) -> Author {
+pub(crate) fn author_of<R>(caller: &Caller<R>) -> Author {
     let Caller { by, until_restart, .. } = caller;
     Author { by: by.clone(), since: unix_time(), until_restart: *until_restart }
 }
@@ -164,20 +164,38 @@ impl NameOverrides {
     }
 
     /// Answers a call about names, at once or when its change holds.
-    pub fn answer(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
-        let reply = match call {
-            Call::Entries(page) => self.names.entries(page).map(|page| CallReply::of(&page)),
-            Call::Records(page) => self.names.records(page).map(|page| CallReply::of(&page)),
-            change => return self.change(change, caller, config, seed),
-        };
-        caller.reply(reply.unwrap_or_else(|(refusal, why)| CallReply::Refused(refusal, why)));
+    pub fn answer(&mut self, call: PendingCall, config: &Config, seed: Seed) {
+        let rules = (config, seed);
+        match call {
+            PendingCall::Entries(page, caller) => caller.reply(self.names.entries(&page)),
+            PendingCall::Records(page, caller) => caller.reply(self.names.records(&page)),
+            PendingCall::AddEntries(entries, caller) => {
+                self.change(&Call::AddEntries(entries), caller, rules);
+            }
+            PendingCall::RemoveEntry(choice, caller) => {
+                self.change(&Call::RemoveEntry(choice), caller, rules);
+            }
+            PendingCall::AddRecords(records, caller) => {
+                self.change(&Call::AddRecords(records), caller, rules);
+            }
+            PendingCall::RemoveRecords(choice, caller) => {
+                self.change(&Call::RemoveRecords(choice), caller, rules);
+            }
+            other => other.refuse(Refusal::Unable, "this is no call about names"),
+        }
     }
 
-    fn change(&mut self, call: &Call, caller: Caller, config: &Config, seed: Seed) {
+    fn change<R: Reply + From<EntriesDone>>(
+        &mut self,
+        call: &Call,
+        caller: Caller<R>,
+        (config, seed): (&Config, Seed),
+    ) {
         match self.try_change(call, &author_of(&caller), config, seed) {
             Ok((done, receipt)) => {
                 self.version += 1;
-                self.askers.push(Waiting { caller, version: self.version, receipt, done });
+                let reply = caller.prepare(Ok(done.into()));
+                self.askers.push(Waiting { reply, version: self.version, receipt });
             }
             Err((refusal, why)) => caller.refuse(refusal, why),
         }
@@ -189,7 +207,7 @@ impl NameOverrides {
         author: &Author,
         config: &Config,
         seed: Seed,
-    ) -> Result<(CallReply, Receipt), Refused> {
+    ) -> Result<(EntriesDone, Receipt), Refused> {
         self.askers.check_room()?;
         let changes = self.names.changes(call, config, author);
         // What is hidden until the restart can be taken back too.
@@ -214,18 +232,17 @@ impl NameOverrides {
         self.names = Arc::new(names);
         let kept = self.lasting(author);
         if let Some(EntriesDone { done, before }) = entries_done {
-            return Ok((CallReply::Entries(EntriesDone { done: done + kept, before }), receipt));
+            return Ok((EntriesDone { done: done + kept, before }, receipt));
         }
-        if matches!(call, Call::RemoveEntry(_)) {
-            let done = "removed: it would have held again after a restart".to_owned();
-            return Ok((CallReply::Entries(EntriesDone { done, before: Vec::new() }), receipt));
-        }
-        let what = match (call, changes.len()) {
-            (Call::AddRecords(_), 1) => "1 record added".to_owned(),
-            (Call::AddRecords(_), count) => format!("{count} records added"),
-            _ => "removed".to_owned(),
+        let done = match (call, changes.len()) {
+            (Call::RemoveEntry(_), _) => {
+                "removed: it would have held again after a restart".to_owned()
+            }
+            (Call::AddRecords(_), 1) => format!("1 record added{kept}"),
+            (Call::AddRecords(_), count) => format!("{count} records added{kept}"),
+            _ => format!("removed{kept}"),
         };
-        Ok((CallReply::Done(format!("{what}{kept}")), receipt))
+        Ok((EntriesDone { done, before: Vec::new() }, receipt))
     }
 
     /// The journal, if it is to keep a change of somebody.

@@ -292,7 +292,8 @@ impl Operator {
 
     fn change(&mut self, call: &Call) {
         let config = Arc::clone(self.reloader.config());
-        self.runtime.answer(call, Caller::of_nobody("operator"), &config, self.reloader.seed());
+        let call = call.clone().with(Caller::of_nobody("operator"));
+        self.runtime.answer(call, &config, self.reloader.seed());
     }
 
     /// Writes another configuration: upstreams leave or come back, and are asked in another way.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, Upstream};
+use pmdns_control::answers::Done;
 use pmdns_control::{CallReply, Caller, NewUpstream, UpstreamState};
 
 use super::*;
@@ -292,8 +293,8 @@ impl World {
                     assert_eq!(receipt.is_none(), self.passing.contains(&asker), "{done}");
                     let (caller, mut told) = Caller::new("somebody");
                     let receipt = receipt.unwrap_or_else(|| Receipt::known(true));
-                    let reply = CallReply::Done(done.clone());
-                    self.askers.push(Waiting { caller, version: 0, receipt, done: reply });
+                    let reply = caller.prepare(Ok(Done { done: done.clone() }));
+                    self.askers.push(Waiting { reply, version: 0, receipt });
                     let poll = Box::new(move || told.try_recv().ok());
                     self.replies.push(Reply { asker, poll });
                     self.done.push(done);

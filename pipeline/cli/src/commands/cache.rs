@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pmdns_config::files::{WholeFile, open_regular};
-use pmdns_control::cache::{CachePage, CacheSearch, MAX_SHOWN};
+use pmdns_control::cache::{CacheSearch, MAX_SHOWN};
 use pmdns_control::client::ClientError;
-use pmdns_control::{Call, PurgeOrder};
+use pmdns_control::{Call, PurgeOrder, ask};
 
 use super::instance::Instance;
 use crate::failure::Failure;
@@ -71,14 +71,14 @@ pub(super) struct Load {
 impl Purge {
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { name, suffix, record_type: r#type, instance } = self;
-        instance.has_done(&Call::Purge(PurgeOrder { name, suffix, r#type }))
+        instance.has_done(ask::Purge(PurgeOrder { name, suffix, r#type }))
     }
 }
 
 impl Cache {
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { name, record_type: r#type, limit, instance, json } = self;
-        instance.show::<CachePage>(&Call::Cache(CacheSearch { name, r#type, limit }), json)
+        instance.show(ask::Cache(CacheSearch { name, r#type, limit }), json)
     }
 }
 
@@ -104,7 +104,7 @@ impl Load {
         let mut opened = open_regular(&self.file).map_err(failed)?;
         // Before anything of it is taken in.
         program.check_dump(&opened, &self.file)?;
-        let done = self.instance.client()?.upload(&Call::CacheLoad, &mut opened)?;
+        let done = self.instance.client()?.upload(ask::CacheLoad, &mut opened)?;
         Ok(writeln!(output(), "{done}")?)
     }
 }

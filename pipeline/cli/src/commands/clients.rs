@@ -2,8 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use pmdns_control::answers::{ClientAnswer, ClientPage, Views as ViewTable};
-use pmdns_control::{Call, ClientChange};
+use pmdns_control::{ClientChange, ask};
 
 use super::instance::{Changing, Listing, first_page};
 use crate::failure::Failure;
@@ -56,15 +55,11 @@ impl ClientCommand {
         match self {
             Self::Set { prefix, view, instance } => {
                 let change = ClientChange { prefix, view: Some(view) };
-                instance.has_done(&Call::ChangeClients(vec![change]))
+                instance.has_done(ask::ChangeClients(vec![change]))
             }
-            Self::Remove { prefix, instance } => instance.has_done(&Call::RemoveClient(prefix)),
-            Self::Show { address, listed } => {
-                listed.show::<ClientAnswer>(&Call::FindClient(address))
-            }
-            Self::List { after, listed } => {
-                listed.show::<ClientPage>(&Call::Clients(first_page(after)))
-            }
+            Self::Remove { prefix, instance } => instance.has_done(ask::RemoveClient(prefix)),
+            Self::Show { address, listed } => listed.show(ask::FindClient(address)),
+            Self::List { after, listed } => listed.show(ask::Clients(first_page(after))),
         }
     }
 }
@@ -78,6 +73,6 @@ pub(super) struct Views {
 
 impl Views {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.listed.show::<ViewTable>(&Call::Views)
+        self.listed.show(ask::Views)
     }
 }

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pmdns_config::{Control, Role, Token, TokenSecret};
+use pmdns_control::answers::Done;
 use pmdns_control::client::{ApiClient, ClientError};
-use pmdns_control::{Call, MAX_PAGE, Page};
-use serde::de::DeserializeOwned;
+use pmdns_control::{Ask, Call, MAX_PAGE, Page};
 
 use crate::failure::Failure;
 use crate::output::output;
@@ -68,17 +68,13 @@ impl Instance {
     }
 
     /// Has the instance do something, and prints the sentence that says what was done.
-    pub(super) fn has_done(&self, call: &Call) -> Result<(), Failure> {
-        print_done(&self.client()?, call)
+    pub(super) fn has_done<A: Ask<Reply: Into<Done>>>(&self, asked: A) -> Result<(), Failure> {
+        print_done(&self.client()?, asked)
     }
 
-    /// Prints the reply to a call, which is of the type `R`: for people, or the JSON that came.
-    pub(super) fn show<R: DeserializeOwned + Display>(
-        &self,
-        call: &Call,
-        json: bool,
-    ) -> Result<(), Failure> {
-        print_reply::<R>(&self.client()?.ask(call)?, json)
+    /// Prints the reply to a call: for people, or the JSON that came.
+    pub(super) fn show<A: Ask<Reply: Display>>(&self, asked: A, json: bool) -> Result<(), Failure> {
+        print_reply::<A>(&self.client()?.ask(&asked.into())?, json)
     }
 }
 
@@ -95,27 +91,25 @@ pub(super) struct Changing {
 
 impl Changing {
     /// Has the instance make a change, and prints the sentence that says what was done.
-    pub(super) fn has_done(&self, call: &Call) -> Result<(), Failure> {
+    pub(super) fn has_done<A: Ask<Reply: Into<Done>>>(&self, asked: A) -> Result<(), Failure> {
+        let call: Call = asked.clone().into();
         debug_assert!(call.route().is_kept, "its command would ignore --until-restart: {call:?}");
-        print_done(&self.instance.client()?.until_restart(self.until_restart), call)
+        print_done(&self.instance.client()?.until_restart(self.until_restart), asked)
     }
 }
 
 /// Makes a call, and prints the sentence that says what was done.
-fn print_done(client: &ApiClient, call: &Call) -> Result<(), Failure> {
-    Ok(writeln!(output(), "{}", client.done(call)?)?)
+fn print_done<A: Ask<Reply: Into<Done>>>(client: &ApiClient, asked: A) -> Result<(), Failure> {
+    Ok(writeln!(output(), "{}", client.done(asked)?)?)
 }
 
-/// Prints a reply of the type `R`.
-pub(super) fn print_reply<R: DeserializeOwned + Display>(
-    reply: &str,
-    json: bool,
-) -> Result<(), Failure> {
+/// Prints the JSON of a reply to this call: for people, or as it is.
+pub(super) fn print_reply<A: Ask<Reply: Display>>(reply: &str, json: bool) -> Result<(), Failure> {
     let mut out = output();
     match json {
         true => Ok(writeln!(out, "{reply}")?),
         false => {
-            let reply: R = serde_json::from_str(reply)?;
+            let reply: A::Reply = serde_json::from_str(reply)?;
             Ok(write!(out, "{reply}")?)
         }
     }
@@ -133,9 +127,9 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Prints the reply to a call, which is of the type `R`.
-    pub(super) fn show<R: DeserializeOwned + Display>(&self, call: &Call) -> Result<(), Failure> {
-        self.instance.show::<R>(call, self.json)
+    /// Prints the reply to a call.
+    pub(super) fn show<A: Ask<Reply: Display>>(&self, asked: A) -> Result<(), Failure> {
+        self.instance.show(asked, self.json)
     }
 }
 

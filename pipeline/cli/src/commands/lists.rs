@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use clap::{Args, Subcommand};
 
-use pmdns_control::answers::BlockLists;
-use pmdns_control::{Call, NewList};
+use pmdns_control::{NewList, ask};
 
 use super::instance::{Changing, Instance, Listing};
 use crate::failure::Failure;
@@ -58,12 +57,12 @@ pub(super) enum ListCommand {
 impl ListCommand {
     pub(super) fn run(self) -> Result<(), Failure> {
         match self {
-            Self::Show { listed } => listed.show::<BlockLists>(&Call::Lists),
+            Self::Show { listed } => listed.show(ask::Lists),
             Self::Add { name, url, address, refresh_seconds, views, instance } => {
                 let new = NewList { name, url, address, refresh_seconds, views };
-                instance.has_done(&Call::AddList(new))
+                instance.has_done(ask::AddList(new))
             }
-            Self::Remove { name, instance } => instance.has_done(&Call::RemoveList(name)),
+            Self::Remove { name, instance } => instance.has_done(ask::RemoveList(name)),
         }
     }
 }
@@ -79,6 +78,6 @@ pub(super) struct Refresh {
 
 impl Refresh {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.instance.has_done(&Call::RefreshList(self.name))
+        self.instance.has_done(ask::RefreshList(self.name))
     }
 }

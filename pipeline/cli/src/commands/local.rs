@@ -2,8 +2,7 @@
 
 use clap::Subcommand;
 
-use pmdns_control::answers::RecordPage;
-use pmdns_control::{Call, RecordChoice, RecordRequest};
+use pmdns_control::{RecordChoice, RecordRequest, ask};
 
 use super::instance::{Changing, Listing, first_page};
 use crate::failure::Failure;
@@ -54,15 +53,13 @@ impl LocalCommand {
         match self {
             Self::Add { name, record_type, data, ttl, instance } => {
                 let record = RecordRequest { name, r#type: record_type, ttl, data };
-                instance.has_done(&Call::AddRecords(vec![record]))
+                instance.has_done(ask::AddRecords(vec![record]))
             }
             Self::Remove { name, record_type, instance } => {
                 let choice = RecordChoice { name, r#type: record_type };
-                instance.has_done(&Call::RemoveRecords(choice))
+                instance.has_done(ask::RemoveRecords(choice))
             }
-            Self::List { after, listed } => {
-                listed.show::<RecordPage>(&Call::Records(first_page(after)))
-            }
+            Self::List { after, listed } => listed.show(ask::Records(first_page(after))),
         }
     }
 }

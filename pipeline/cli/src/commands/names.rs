@@ -1,8 +1,7 @@
 //! Commands on the names that are blocked and allowed.
 
 use clap::Args;
-use pmdns_control::answers::EntryPage;
-use pmdns_control::{Call, EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction};
+use pmdns_control::{EntryChoice, EntryKind, EntryRequest, EntryScope, RuleAction, ask};
 
 use super::instance::{Changing, Listing, first_page};
 use crate::failure::Failure;
@@ -66,7 +65,7 @@ impl Block {
         let Self { name, suffix, action, views, instance } = self;
         let (kind, scope) = (EntryKind::Block, scope(suffix));
         let entry = EntryRequest { name, kind, scope, action, views };
-        instance.has_done(&Call::AddEntries(vec![entry]))
+        instance.has_done(ask::AddEntries(vec![entry]))
     }
 }
 
@@ -75,7 +74,7 @@ impl Allow {
         let Self { name, suffix, views, instance } = self;
         let (kind, scope) = (EntryKind::Allow, scope(suffix));
         let entry = EntryRequest { name, kind, scope, action: RuleAction::default(), views };
-        instance.has_done(&Call::AddEntries(vec![entry]))
+        instance.has_done(ask::AddEntries(vec![entry]))
     }
 }
 
@@ -86,12 +85,12 @@ fn scope(suffix: bool) -> EntryScope {
 impl Unblock {
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { name, view, instance } = self;
-        instance.has_done(&Call::RemoveEntry(EntryChoice { name, view }))
+        instance.has_done(ask::RemoveEntry(EntryChoice { name, view }))
     }
 }
 
 impl Entries {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.listed.show::<EntryPage>(&Call::Entries(first_page(self.after)))
+        self.listed.show(ask::Entries(first_page(self.after)))
     }
 }

@@ -4,10 +4,9 @@ use std::io::Write as _;
 
 use clap::Args;
 use pmdns_config::Config as LoadedConfig;
-use pmdns_control::Call;
-use pmdns_control::answers::{ConfigDifference, Configuration, InstanceState};
 use pmdns_control::client::{ANSWER_PATIENCE, ClientError};
-use pmdns_control::health::{NodeHealth, NodeState};
+use pmdns_control::health::NodeState;
+use pmdns_control::{Call, ask};
 
 use super::instance::{ConfigFile, Instance, Listing};
 use crate::failure::Failure;
@@ -95,7 +94,7 @@ impl Health {
             return Ok(program.watch(&LoadedConfig::load(&self.file.config)?)?);
         }
         let client = self.instance.client()?;
-        let health: NodeHealth = client.get_within(&Call::Health, ANSWER_PATIENCE)?;
+        let health = client.get_within(ask::Health, ANSWER_PATIENCE)?;
         let mut out = output();
         if self.json {
             writeln!(out, "{}", serde_json::to_string(&health)?)?;
@@ -113,7 +112,7 @@ impl Health {
 impl Drain {
     pub(super) fn run(self) -> Result<(), Failure> {
         let client = self.instance.client()?;
-        writeln!(output(), "{}", client.done(&Call::Drain)?)?;
+        writeln!(output(), "{}", client.done(ask::Drain)?)?;
         match self.wait.map(|seconds| drain::wait(&client, seconds)).transpose()? {
             Some(Err(queries)) => Err(Failure::Traffic(queries)),
             _ => Ok(()),
@@ -123,13 +122,13 @@ impl Drain {
 
 impl Resume {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.instance.has_done(&Call::Resume)
+        self.instance.has_done(ask::Resume)
     }
 }
 
 impl Reload {
     pub(super) fn run(self) -> Result<(), Failure> {
-        match self.instance.client()?.done(&Call::Reload) {
+        match self.instance.client()?.done(ask::Reload) {
             Ok(done) => Ok(writeln!(output(), "reloaded: {done}")?),
             Err(ClientError::Refused(why)) => Err(Failure::Reload(why)),
             Err(error) => Err(error.into()),
@@ -139,15 +138,16 @@ impl Reload {
 
 impl State {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.listed.show::<InstanceState>(&Call::State)
+        self.listed.show(ask::State)
     }
 }
 
 impl Stats {
     pub(super) fn run(self) -> Result<(), Failure> {
         let client = self.instance.client()?;
-        let report = client.get_within(&Call::Stats, ANSWER_PATIENCE)?;
-        print::print_report(&report, self.json)
+        // As it came: an instance of another version may count what a report does not have.
+        let report = client.ask_within(&Call::Stats, ANSWER_PATIENCE)?;
+        print::print_report(&serde_json::from_str(&report)?, self.json)
     }
 }
 
@@ -156,9 +156,9 @@ impl Config {
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { diff, json, instance, .. } = self;
         if !diff {
-            return instance.show::<Configuration>(&Call::Config, json);
+            return instance.show(ask::Config, json);
         }
-        let shown: ConfigDifference = instance.client()?.get(&Call::ConfigDiff)?;
+        let shown = instance.client()?.get(ask::ConfigDiff)?;
         match json {
             true => writeln!(output(), "{}", serde_json::to_string(&shown)?)?,
             false => write!(output(), "{shown}")?,

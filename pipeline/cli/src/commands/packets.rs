@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use pmdns_control::Call;
-use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch, TraceReport};
+use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch};
+use pmdns_control::{Call, ask};
 
 use super::instance::{Instance, print_reply};
 use crate::capture;
@@ -101,7 +101,7 @@ impl Trace {
         let call = Call::Trace(PacketSearch { count: Some(count), ..search });
         let told = capture::told_to_end().map_err(Failure::Signal)?;
         let reply = instance.client()?.ask_until(&call, || told.load(Ordering::Relaxed))?;
-        print_reply::<TraceReport>(&reply, json)
+        print_reply::<ask::Trace>(&reply, json)
     }
 }
 

@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 
 use clap::Args;
-use pmdns_control::hitters::{Floods as FloodTable, HitterTable, LimitTable};
-use pmdns_control::lookup::{LookupReport, LookupRequest};
+use pmdns_control::lookup::LookupRequest;
 use pmdns_control::query_log::Age;
-use pmdns_control::{Call, Hitter, HittersQuery, LimitOrder, Window};
+use pmdns_control::{Hitter, HittersQuery, LimitOrder, Window, ask};
 
 use super::instance::{Changing, Instance};
 use crate::failure::Failure;
@@ -92,20 +91,20 @@ impl Lookup {
         let Self { name, record_type, client, instance, json } = self;
         let (r#type, client) = (Some(record_type), client.map(|one| one.to_string()));
         let request = LookupRequest { name, r#type, client };
-        instance.show::<LookupReport>(&Call::Lookup(request), json)
+        instance.show(ask::Lookup(request), json)
     }
 }
 
 impl Hitters {
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { what, window, count: n, json, instance } = self;
-        instance.show::<HitterTable>(&Call::Hitters(HittersQuery { what, window, n }), json)
+        instance.show(ask::Hitters(HittersQuery { what, window, n }), json)
     }
 }
 
 impl Floods {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.instance.show::<FloodTable>(&Call::Floods, self.json)
+        self.instance.show(ask::Floods, self.json)
     }
 }
 
@@ -114,17 +113,17 @@ impl Limit {
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { zone, rate, time, json, instance } = self;
         let Some(zone) = zone else {
-            return instance.instance.show::<LimitTable>(&Call::Limits, json);
+            return instance.instance.show(ask::Limits, json);
         };
         // What is longer than the longest time is refused for that.
         let seconds = time.map(|time| u32::try_from(time.0.as_secs()).unwrap_or(u32::MAX));
         let order = LimitOrder { zone, rate: rate.unwrap_or_default(), seconds };
-        instance.has_done(&Call::Limit(order))
+        instance.has_done(ask::Limit(order))
     }
 }
 
 impl Unlimit {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.instance.has_done(&Call::Unlimit(self.zone))
+        self.instance.has_done(ask::Unlimit(self.zone))
     }
 }

@@ -3,8 +3,7 @@
 use clap::Subcommand;
 use pmdns_config::limits::MAX_WEIGHT;
 
-use pmdns_control::answers::UpstreamTable;
-use pmdns_control::{Call, NewUpstream, UpstreamState};
+use pmdns_control::{NewUpstream, UpstreamState, ask};
 
 use super::instance::{Changing, Listing};
 use crate::failure::Failure;
@@ -75,21 +74,20 @@ pub(super) enum UpstreamCommand {
 
 impl UpstreamCommand {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let set = |address, drained, weight| {
-            Call::SetUpstream(address, UpstreamState { drained, weight })
-        };
+        let set =
+            |address, drained, weight| ask::SetUpstream(address, UpstreamState { drained, weight });
         match self {
-            Self::List { listed } => listed.show::<UpstreamTable>(&Call::Upstreams),
+            Self::List { listed } => listed.show(ask::Upstreams),
             Self::Add { address, group, instance } => {
-                instance.has_done(&Call::AddUpstream(NewUpstream { address, group }))
+                instance.has_done(ask::AddUpstream(NewUpstream { address, group }))
             }
-            Self::Remove { address, instance } => instance.has_done(&Call::RemoveUpstream(address)),
-            Self::Drain { address, instance } => instance.has_done(&set(address, Some(true), None)),
+            Self::Remove { address, instance } => instance.has_done(ask::RemoveUpstream(address)),
+            Self::Drain { address, instance } => instance.has_done(set(address, Some(true), None)),
             Self::Weight { address, weight, instance } => {
-                instance.has_done(&set(address, None, Some(weight)))
+                instance.has_done(set(address, None, Some(weight)))
             }
             Self::Resume { address, instance } => {
-                instance.has_done(&set(address, Some(false), None))
+                instance.has_done(set(address, Some(false), None))
             }
         }
     }

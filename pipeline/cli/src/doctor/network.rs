@@ -6,8 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pmdns_config::{Config, Endpoint, Host, Protocol, Upstream, WrittenConfig};
-use pmdns_control::Call;
-use pmdns_control::answers::Configuration;
+use pmdns_control::ask;
 use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, is_running};
 
 use pmdns_nics::machine::{Lack, UnmetCondition};
@@ -57,7 +56,7 @@ fn running(facts: &Facts<'_>, config: &Config) -> Running {
         return Running::None;
     }
     let client = ApiClient::at_socket(&config.control.socket);
-    let shown = client.get_within::<Configuration>(&Call::Config, ANSWER_PATIENCE).ok();
+    let shown = client.get_within(ask::Config, ANSWER_PATIENCE).ok();
     match (shown, &facts.written) {
         (Some(shown), Some(written)) if written.is_like(&WrittenConfig::of(&shown.toml)) => {
             Running::This

@@ -3,7 +3,7 @@
 
 use pmdns_control::client::ClientError;
 use pmdns_control::hitters::HitterTable;
-use pmdns_control::{Call, Hitter, HittersQuery, Window};
+use pmdns_control::{Hitter, HittersQuery, Window, ask};
 use ratatui::style::Color;
 
 use super::panel::{Column, Panel};
@@ -28,13 +28,16 @@ pub(super) struct Tops {
 
 impl Tops {
     /// Asks for one of the tables: the other one the next time.
-    pub(super) fn look(&mut self, ask: impl FnOnce(&Call) -> Result<HitterTable, ClientError>) {
+    pub(super) fn look(
+        &mut self,
+        read: impl FnOnce(ask::Hitters) -> Result<HitterTable, ClientError>,
+    ) {
         if self.is_refused {
             return;
         }
         let (what, ..) = TABLES[self.turn];
         let query = HittersQuery { what, window: Window::Minute, n: ROWS };
-        self.tables[self.turn] = match ask(&Call::Hitters(query)) {
+        self.tables[self.turn] = match read(ask::Hitters(query)) {
             Ok(table) => Some(table),
             Err(ClientError::Refused(_)) => {
                 self.is_refused = true;
@@ -72,12 +75,12 @@ mod tests {
         let mut tops = Tops::default();
         let mut asked = Vec::new();
         for _ in 0..3 {
-            tops.look(|call| {
-                asked.push(call.clone());
+            tops.look(|one| {
+                asked.push(one);
                 Ok(HitterTable::default())
             });
         }
-        let query = |what| Call::Hitters(HittersQuery { what, window: Window::Minute, n: 40 });
+        let query = |what| ask::Hitters(HittersQuery { what, window: Window::Minute, n: 40 });
         assert_eq!(asked, [Hitter::Names, Hitter::Clients, Hitter::Names].map(query));
         assert!(tops.panels().is_some());
         tops.look(|_| Err(ClientError::Server("late".to_owned())));

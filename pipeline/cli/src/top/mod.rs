@@ -11,7 +11,7 @@ mod traffic;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
-use pmdns_control::Call;
+use pmdns_control::ask;
 use pmdns_control::audit::is_plain;
 use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError};
 use ratatui::DefaultTerminal;
@@ -53,7 +53,7 @@ pub enum TopError {
 
 /// The report of an instance.
 pub(crate) fn read(instance: &ApiClient) -> Result<Report, TopError> {
-    Ok(instance.get_within(&Call::Stats, ANSWER_PATIENCE)?)
+    Ok(instance.get_within(ask::Stats, ANSWER_PATIENCE)?)
 }
 
 /// Prints the rates of one `interval`, as text.
@@ -131,7 +131,7 @@ fn show(
         match read(instance) {
             Ok(report) => {
                 view.earlier = std::mem::replace(&mut view.later, report);
-                view.tops.look(|call| instance.get_within(call, ANSWER_PATIENCE));
+                view.tops.look(|asked| instance.get_within(asked, ANSWER_PATIENCE));
                 screen = view.screen(true);
             }
             Err(error) => screen.note(error.to_string(), true),

@@ -11,12 +11,11 @@ use super::answer::{Answer, wrong};
 use super::body::Parameters;
 use super::guard::By;
 use super::transfer::{EndOfBody, download, upload};
-use crate::answers::Done;
-use crate::cache::{CachePage, CacheSearch, MAX_SHOWN};
-use crate::lookup::{LookupReport, LookupRequest};
-use crate::query_log::{LogPage, LogSearch, MAX_FOUND};
+use crate::cache::{CacheSearch, MAX_SHOWN};
+use crate::lookup::LookupRequest;
+use crate::query_log::{LogSearch, MAX_FOUND};
 use crate::sender::Enclosed;
-use crate::trace::{PacketSearch, TraceReport};
+use crate::trace::PacketSearch;
 use crate::{Call, CallReply, CallSender};
 
 /// The most packets of a trace.
@@ -40,10 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<CallSender> {
 /// The answer that a client would get, and why
 ///
 /// No upstream is asked, and nothing is counted.
-#[utoipa::path(
-    get, path = "/api/v1/lookup", tag = "explain", params(LookupRequest),
-    responses((status = 200, body = LookupReport))
-)]
+#[utoipa::path(get, path = "/api/v1/lookup", tag = "explain", params(LookupRequest))]
 async fn lookup(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -55,10 +51,7 @@ async fn lookup(
 /// Entries of the query log, the newest first
 ///
 /// It needs `query_log.sqlite`; the status is 404 without.
-#[utoipa::path(
-    get, path = "/api/v1/log", tag = "explain", params(LogSearch),
-    responses((status = 200, body = LogPage))
-)]
+#[utoipa::path(get, path = "/api/v1/log", tag = "explain", params(LogSearch))]
 async fn log(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -78,10 +71,7 @@ async fn log(
 /// Packets as they pass, stage by stage
 ///
 /// The answer comes when there are as many as wanted, or after the time.
-#[utoipa::path(
-    get, path = "/api/v1/trace", tag = "explain", params(PacketSearch),
-    responses((status = 200, body = TraceReport))
-)]
+#[utoipa::path(get, path = "/api/v1/trace", tag = "explain", params(PacketSearch))]
 async fn trace(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -122,10 +112,7 @@ async fn capture(
 }
 
 /// Answers in the cache
-#[utoipa::path(
-    get, path = "/api/v1/cache", tag = "cache", params(CacheSearch),
-    responses((status = 200, body = CachePage))
-)]
+#[utoipa::path(get, path = "/api/v1/cache", tag = "cache", params(CacheSearch))]
 async fn cache(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -159,8 +146,7 @@ async fn cache_dump(
 /// They are taken in as they come. Expired ones are left out, and those of views that mean something else now.
 #[utoipa::path(
     post, path = "/api/v1/cache/load", tag = "cache",
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, body = Done))
+    request_body(content = Vec<u8>, content_type = "application/octet-stream")
 )]
 async fn cache_load(
     State(calls): State<CallSender>,

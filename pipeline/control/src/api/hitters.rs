@@ -8,8 +8,7 @@ use utoipa_axum::routes;
 use super::answer::{Answer, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
-use crate::answers::Done;
-use crate::hitters::{Floods, HitterTable, HittersQuery, LimitOrder, LimitTable, MAX_ROWS};
+use crate::hitters::{HittersQuery, LimitOrder, MAX_ROWS};
 use crate::{Call, CallSender};
 
 /// Each of them, with its description.
@@ -22,10 +21,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 }
 
 /// Names, clients and zones that come most
-#[utoipa::path(
-    get, path = "/api/v1/top", tag = "traffic", params(HittersQuery),
-    responses((status = 200, body = HitterTable))
-)]
+#[utoipa::path(get, path = "/api/v1/top", tag = "traffic", params(HittersQuery))]
 async fn top(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -38,28 +34,19 @@ async fn top(
 }
 
 /// Zones that are flooded with random names
-#[utoipa::path(
-    get, path = "/api/v1/floods", tag = "traffic",
-    responses((status = 200, body = Floods))
-)]
+#[utoipa::path(get, path = "/api/v1/floods", tag = "traffic")]
 async fn floods(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Floods, &by.name).await)
 }
 
 /// Limits on misses by zone
-#[utoipa::path(
-    get, path = "/api/v1/limits", tag = "traffic",
-    responses((status = 200, body = LimitTable))
-)]
+#[utoipa::path(get, path = "/api/v1/limits", tag = "traffic")]
 async fn limits(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Limits, &by.name).await)
 }
 
 /// Limit the misses of a zone
-#[utoipa::path(
-    post, path = "/api/v1/limits", tag = "traffic", request_body = LimitOrder,
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(post, path = "/api/v1/limits", tag = "traffic", request_body = LimitOrder)]
 async fn limit(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -71,8 +58,7 @@ async fn limit(
 /// Lift the limit of a zone
 #[utoipa::path(
     delete, path = "/api/v1/limits/{zone}", tag = "traffic",
-    params(("zone" = String, Path, description = "The zone")),
-    responses((status = 200, body = Done))
+    params(("zone" = String, Path, description = "The zone"))
 )]
 async fn unlimit(
     State(calls): State<CallSender>,

@@ -8,7 +8,6 @@ use utoipa_axum::routes;
 use super::answer::Answer;
 use super::body::{Json, Part};
 use super::guard::By;
-use crate::answers::{BlockLists, Done};
 use crate::{Call, CallSender, NewList};
 
 /// Each of them, with its description.
@@ -20,7 +19,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 }
 
 /// The block lists
-#[utoipa::path(get, path = "/api/v1/lists", tag = "names", responses((status = 200, body = BlockLists)))]
+#[utoipa::path(get, path = "/api/v1/lists", tag = "names")]
 async fn lists(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Lists, &by.name).await)
 }
@@ -30,8 +29,7 @@ async fn lists(State(calls): State<CallSender>, Extension(by): Extension<By>) ->
 /// The answer comes when the list is there. The rules follow.
 #[utoipa::path(
     post, path = "/api/v1/lists/{name}/refresh", tag = "names",
-    params(("name" = String, Path, description = "The last part of the name of its file")),
-    responses((status = 200, body = Done))
+    params(("name" = String, Path, description = "The last part of the name of its file"))
 )]
 async fn refresh_list(
     State(calls): State<CallSender>,
@@ -44,10 +42,7 @@ async fn refresh_list(
 /// Block the names of one more list
 ///
 /// It is fetched when the answer has come. Its file is in the folder `control.lists`.
-#[utoipa::path(
-    post, path = "/api/v1/lists", tag = "names", request_body = NewList,
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(post, path = "/api/v1/lists", tag = "names", request_body = NewList)]
 async fn add_list(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -59,8 +54,7 @@ async fn add_list(
 /// Remove a list that was added at run time
 #[utoipa::path(
     delete, path = "/api/v1/lists/{name}", tag = "names",
-    params(("name" = String, Path, description = "Its name")),
-    responses((status = 200, body = Done))
+    params(("name" = String, Path, description = "Its name"))
 )]
 async fn remove_list(
     State(calls): State<CallSender>,

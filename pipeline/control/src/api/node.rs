@@ -8,7 +8,6 @@ use utoipa_axum::routes;
 use super::answer::Answer;
 use super::guard::By;
 use super::problem::ProblemDetails;
-use crate::answers::Done;
 use crate::health::NodeHealth;
 use crate::{Call, CallSender};
 
@@ -21,13 +20,10 @@ pub(super) fn routes() -> OpenApiRouter<CallSender> {
 /// The status is 503 if it is not, or if it is drained.
 #[utoipa::path(
     get, path = "/api/v1/health", tag = "instance",
-    responses(
-        (status = 200, body = NodeHealth),
-        (status = 503, description = "It is not fit, or is drained; as a problem: the instance stops.", content(
-            (NodeHealth = "application/json"),
-            (ProblemDetails = "application/problem+json"),
-        )),
-    )
+    responses((status = 503, description = "It is not fit, or is drained; as a problem: the instance stops.", content(
+        (NodeHealth = "application/json"),
+        (ProblemDetails = "application/problem+json"),
+    )))
 )]
 async fn health(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Health, &by.name).await)
@@ -36,13 +32,13 @@ async fn health(State(calls): State<CallSender>, Extension(by): Extension<By>) -
 /// Have clients sent to other nodes
 ///
 /// Queries that come are answered as before. The health is 503, so that routes are withdrawn.
-#[utoipa::path(post, path = "/api/v1/drain", tag = "instance", responses((status = 200, body = Done)))]
+#[utoipa::path(post, path = "/api/v1/drain", tag = "instance")]
 async fn drain(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Drain, &by.name).await)
 }
 
 /// Have clients come again
-#[utoipa::path(post, path = "/api/v1/resume", tag = "instance", responses((status = 200, body = Done)))]
+#[utoipa::path(post, path = "/api/v1/resume", tag = "instance")]
 async fn resume(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Resume, &by.name).await)
 }

@@ -15,11 +15,7 @@ use super::answer::{Answer, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use super::problem::ProblemDetails;
-use super::{explain, hitters, lasting, lists, node, refusals, roles, upstreams};
-use crate::answers::{
-    ClientAnswer, ClientPage, ConfigDifference, Configuration, Done, EntriesDone, EntryPage,
-    InstanceState, RecordPage, Views,
-};
+use super::{answer, explain, hitters, lasting, lists, node, refusals, roles, upstreams};
 use crate::entries::EntryView;
 use crate::{
     Call, CallReply, CallSender, ClientChange, EntryChoice, EntryRequest, MAX_PAGE, Page,
@@ -77,6 +73,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 /// The description of the API (OpenAPI 3.1).
 pub fn description() -> Description {
     let mut description = all().to_openapi();
+    answer::describe(&mut description);
     open_answers(&mut description);
     roles::describe(&mut description);
     lasting::describe(&mut description);
@@ -144,28 +141,25 @@ async fn openapi() -> Response {
 }
 
 /// What runs, and since when
-#[utoipa::path(get, path = "/api/v1/state", tag = "instance", responses((status = 200, body = InstanceState)))]
+#[utoipa::path(get, path = "/api/v1/state", tag = "instance")]
 async fn state(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::State, &by.name).await)
 }
 
 /// Every counter, as docs/counters.md describes them
-#[utoipa::path(get, path = "/api/v1/stats", tag = "instance", responses((status = 200, body = Object)))]
+#[utoipa::path(get, path = "/api/v1/stats", tag = "instance")]
 async fn stats(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Stats, &by.name).await)
 }
 
 /// Read the rules anew from the file
-#[utoipa::path(post, path = "/api/v1/reload", tag = "instance", responses((status = 200, body = Done)))]
+#[utoipa::path(post, path = "/api/v1/reload", tag = "instance")]
 async fn reload(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Reload, &by.name).await)
 }
 
 /// Take answers out of the cache
-#[utoipa::path(
-    post, path = "/api/v1/purge", tag = "cache", request_body = PurgeOrder,
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(post, path = "/api/v1/purge", tag = "cache", request_body = PurgeOrder)]
 async fn purge(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -175,34 +169,25 @@ async fn purge(
 }
 
 /// The groups of clients
-#[utoipa::path(get, path = "/api/v1/views", tag = "instance", responses((status = 200, body = Views)))]
+#[utoipa::path(get, path = "/api/v1/views", tag = "instance")]
 async fn views(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Views, &by.name).await)
 }
 
 /// The configuration in use, without secrets
-#[utoipa::path(
-    get, path = "/api/v1/config", tag = "instance",
-    responses((status = 200, body = Configuration))
-)]
+#[utoipa::path(get, path = "/api/v1/config", tag = "instance")]
 async fn config(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Config, &by.name).await)
 }
 
 /// Where the file differs from the configuration in use
-#[utoipa::path(
-    get, path = "/api/v1/config/diff", tag = "instance",
-    responses((status = 200, body = ConfigDifference))
-)]
+#[utoipa::path(get, path = "/api/v1/config/diff", tag = "instance")]
 async fn config_diff(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::ConfigDiff, &by.name).await)
 }
 
 /// Names that are blocked or allowed at run time
-#[utoipa::path(
-    get, path = "/api/v1/entries", tag = "names", params(Page),
-    responses((status = 200, body = EntryPage))
-)]
+#[utoipa::path(get, path = "/api/v1/entries", tag = "names", params(Page))]
 async fn entries(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -215,10 +200,7 @@ async fn entries(
 }
 
 /// Block or allow names
-#[utoipa::path(
-    post, path = "/api/v1/entries", tag = "names", request_body = NewEntries,
-    responses((status = 200, body = EntriesDone))
-)]
+#[utoipa::path(post, path = "/api/v1/entries", tag = "names", request_body = NewEntries)]
 async fn add_entries(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -231,8 +213,7 @@ async fn add_entries(
 /// Remove the entry of a name in a view, or the one of all views
 #[utoipa::path(
     delete, path = "/api/v1/entries/{name}", tag = "names",
-    params(("name" = String, Path, description = "The name"), EntryView),
-    responses((status = 200, body = EntriesDone))
+    params(("name" = String, Path, description = "The name"), EntryView)
 )]
 async fn remove_entry(
     State(calls): State<CallSender>,
@@ -245,10 +226,7 @@ async fn remove_entry(
 }
 
 /// Local records of run time
-#[utoipa::path(
-    get, path = "/api/v1/local", tag = "names", params(Page),
-    responses((status = 200, body = RecordPage))
-)]
+#[utoipa::path(get, path = "/api/v1/local", tag = "names", params(Page))]
 async fn records(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -261,10 +239,7 @@ async fn records(
 }
 
 /// Add local records
-#[utoipa::path(
-    post, path = "/api/v1/local", tag = "names", request_body = NewRecords,
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(post, path = "/api/v1/local", tag = "names", request_body = NewRecords)]
 async fn add_records(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -275,10 +250,7 @@ async fn add_records(
 }
 
 /// Remove local records
-#[utoipa::path(
-    delete, path = "/api/v1/local", tag = "names", params(RecordChoice),
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(delete, path = "/api/v1/local", tag = "names", params(RecordChoice))]
 async fn remove_records(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -288,10 +260,7 @@ async fn remove_records(
 }
 
 /// Prefixes of the client table
-#[utoipa::path(
-    get, path = "/api/v1/clients", tag = "clients", params(Page),
-    responses((status = 200, body = ClientPage))
-)]
+#[utoipa::path(get, path = "/api/v1/clients", tag = "clients", params(Page))]
 async fn clients(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -304,10 +273,7 @@ async fn clients(
 }
 
 /// Put clients into views, or take them out of the client table
-#[utoipa::path(
-    post, path = "/api/v1/clients", tag = "clients", request_body = ClientChanges,
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(post, path = "/api/v1/clients", tag = "clients", request_body = ClientChanges)]
 async fn change_clients(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -318,10 +284,7 @@ async fn change_clients(
 }
 
 /// Take a prefix out of the client table
-#[utoipa::path(
-    delete, path = "/api/v1/clients", tag = "clients", params(ClientChoice),
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(delete, path = "/api/v1/clients", tag = "clients", params(ClientChoice))]
 async fn remove_client(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -333,8 +296,7 @@ async fn remove_client(
 /// The view that a client is in, and the prefix that decides
 #[utoipa::path(
     get, path = "/api/v1/clients/{address}", tag = "clients",
-    params(("address" = String, Path, description = "The client's address")),
-    responses((status = 200, body = ClientAnswer))
+    params(("address" = String, Path, description = "The client's address"))
 )]
 async fn find_client(
     State(calls): State<CallSender>,

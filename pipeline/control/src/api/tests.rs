@@ -337,7 +337,7 @@ async fn who_ends_the_body_of_a_request_wants_no_more_of_its_answer() {
         while !caller.has_left() {
             tokio::task::yield_now().await;
         }
-        caller.done("3 packets");
+        caller.reply(CallReply::Done("3 packets".into()));
         let body = answered.await.unwrap().into_body().collect().await.unwrap();
         let trailer = body.trailers().and_then(|all| all.get(DONE)).cloned();
         assert_eq!(trailer.is_some(), path.ends_with("capture"), "{path}");
@@ -361,7 +361,7 @@ async fn what_is_uploaded_comes_out_of_the_pipe_and_its_end_too() {
         file.read_to_string(&mut text).map(|_| text)
     });
     assert!(read.await.unwrap().unwrap() == long);
-    caller.done("loaded");
+    caller.reply(CallReply::Done("loaded".into()));
     assert_eq!(answered.await.unwrap().status().as_u16(), 200);
 }
 

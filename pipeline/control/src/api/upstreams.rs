@@ -8,7 +8,6 @@ use utoipa_axum::routes;
 use super::answer::Answer;
 use super::body::{Json, Part};
 use super::guard::By;
-use crate::answers::{Done, UpstreamTable};
 use crate::{Call, CallSender, NewUpstream, UpstreamState};
 
 /// Each of them, with its description.
@@ -19,10 +18,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 }
 
 /// The resolvers that are asked
-#[utoipa::path(
-    get, path = "/api/v1/upstreams", tag = "upstreams",
-    responses((status = 200, body = UpstreamTable))
-)]
+#[utoipa::path(get, path = "/api/v1/upstreams", tag = "upstreams")]
 async fn upstreams(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Upstreams, &by.name).await)
 }
@@ -30,10 +26,7 @@ async fn upstreams(State(calls): State<CallSender>, Extension(by): Extension<By>
 /// Ask one more resolver
 ///
 /// One of the file that was removed comes back as the file has it.
-#[utoipa::path(
-    post, path = "/api/v1/upstreams", tag = "upstreams", request_body = NewUpstream,
-    responses((status = 200, body = Done))
-)]
+#[utoipa::path(post, path = "/api/v1/upstreams", tag = "upstreams", request_body = NewUpstream)]
 async fn add_upstream(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
@@ -45,8 +38,7 @@ async fn add_upstream(
 /// Drain a resolver, ask it again, or give it another share of the questions
 #[utoipa::path(
     patch, path = "/api/v1/upstreams/{address}", tag = "upstreams", request_body = UpstreamState,
-    params(("address" = String, Path, description = "Its address, as it is configured")),
-    responses((status = 200, body = Done))
+    params(("address" = String, Path, description = "Its address, as it is configured"))
 )]
 async fn set_upstream(
     State(calls): State<CallSender>,
@@ -60,8 +52,7 @@ async fn set_upstream(
 /// Ask a resolver no more
 #[utoipa::path(
     delete, path = "/api/v1/upstreams/{address}", tag = "upstreams",
-    params(("address" = String, Path, description = "Its address, as it is configured")),
-    responses((status = 200, body = Done))
+    params(("address" = String, Path, description = "Its address, as it is configured"))
 )]
 async fn remove_upstream(
     State(calls): State<CallSender>,

@@ -18,10 +18,10 @@ use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
-use crate::Call;
 use crate::answers::Done;
 use crate::api::{DONE, ProblemDetails, media_type};
 use crate::audit::put_plain;
+use crate::{Ask, Call};
 
 use connection::Server;
 pub use connection::is_running;
@@ -154,8 +154,8 @@ impl ApiClient {
     /// # Errors
     ///
     /// As of [`Self::ask`].
-    pub fn get<R: DeserializeOwned>(&self, call: &Call) -> Result<R, ClientError> {
-        self.read(&self.ask(call)?)
+    pub fn get<A: Ask>(&self, asked: A) -> Result<A::Reply, ClientError> {
+        self.read(&self.ask(&asked.into())?)
     }
 
     /// The same, for who waits no longer than this.
@@ -163,12 +163,12 @@ impl ApiClient {
     /// # Errors
     ///
     /// As of [`Self::ask`].
-    pub fn get_within<R: DeserializeOwned>(
+    pub fn get_within<A: Ask>(
         &self,
-        call: &Call,
+        asked: A,
         patience: Duration,
-    ) -> Result<R, ClientError> {
-        self.read(&self.ask_within(call, patience)?)
+    ) -> Result<A::Reply, ClientError> {
+        self.read(&self.ask_within(&asked.into(), patience)?)
     }
 
     /// Makes a call that changes something. Returns the sentence that says what was done.
@@ -176,8 +176,8 @@ impl ApiClient {
     /// # Errors
     ///
     /// As of [`Self::ask`].
-    pub fn done(&self, call: &Call) -> Result<String, ClientError> {
-        Ok(printable(&self.get::<Done>(call)?.done))
+    pub fn done<A: Ask<Reply: Into<Done>>>(&self, asked: A) -> Result<String, ClientError> {
+        Ok(told(self.get(asked)?))
     }
 
     /// Makes a call that takes long. When `has_ended`, the instance is told to come to an end, and its answer is awaited.
@@ -238,7 +238,12 @@ impl ApiClient {
     /// # Errors
     ///
     /// As of [`Self::ask`]; or the file cannot be read.
-    pub fn upload(&self, call: &Call, file: &mut impl Read) -> Result<String, ClientError> {
+    pub fn upload<A: Ask<Reply: Into<Done>>>(
+        &self,
+        asked: A,
+        file: &mut impl Read,
+    ) -> Result<String, ClientError> {
+        let call: Call = asked.into();
         let text = self.run(async {
             let (mut give, body) = Channel::<Bytes, io::Error>::new(WAITING);
             let sent = async {
@@ -253,12 +258,12 @@ impl ApiClient {
                     }
                 }
             };
-            let asked = async { self.text(self.send(call, Body::new(body)).await?).await };
+            let asked = async { self.text(self.send(&call, Body::new(body)).await?).await };
             let both = async { tokio::try_join!(asked, sent) };
             let (text, ()) = self.in_time(call.patience() + EXTRA_PATIENCE, both).await?;
             Ok(text)
         })?;
-        Ok(printable(&self.read::<Done>(&text)?.done))
+        Ok(told(self.read::<A::Reply>(&text)?))
     }
 
     /// Runs an exchange on the calling thread.
@@ -383,6 +388,11 @@ fn open_until(has_ended: impl Fn() -> bool) -> (Body, impl Future<Output = ()>) 
         sleep(EXTRA_PATIENCE).await;
     };
     (Body::new(body), over)
+}
+
+/// The sentence about a change.
+fn told(reply: impl Into<Done>) -> String {
+    printable(&reply.into().done)
 }
 
 /// A text of an instance without characters that a terminal would obey: as in the audit, but for the ends of lines.

@@ -11,6 +11,8 @@ use std::time::Duration;
 use pmdns_config::StageName;
 pub use pmdns_counters::{Named, Totals};
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::{Object, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 pub use self::distribution::{LatencyReport, RingReport, Times};
 pub use self::parts::{
@@ -25,6 +27,15 @@ use crate::health::{NodeState, NodeVerdict};
 pub const RECEIVE: &str = "receive";
 /// The driver's work after the last stage.
 pub const TRANSMIT: &str = "transmit";
+
+/// Its fields are described in docs/counters.md.
+impl PartialSchema for Report {
+    fn schema() -> RefOr<Schema> {
+        Object::new().into()
+    }
+}
+
+impl ToSchema for Report {}
 
 /// All counters. `pmdns stats --json` prints its JSON form, which docs/counters.md describes. Fields that an older
 /// instance does not send are read as zero.

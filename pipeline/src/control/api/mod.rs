@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use pmdns_config::{Config, Token};
 use pmdns_control::api::{Guard, Peer, Rate, Router, Tokens, TokensError, respond, router};
-use pmdns_control::{Call, CallReceiver, CallSender, Caller, MAX_CALLS};
+use pmdns_control::{AnyCaller, Call, CallReceiver, CallSender, MAX_CALLS};
 use pmdns_streams::tls::CertificateError;
 
 use super::http::{Listening, Respond, Terms, serve};
@@ -133,7 +133,7 @@ impl ApiServer {
     }
 
     /// Passes on the calls that have come since the last time, each with its caller. Never waits.
-    pub fn take(&mut self, mut answer: impl FnMut(Call, Caller)) {
+    pub fn take(&mut self, mut answer: impl FnMut(Call, AnyCaller)) {
         for _ in 0..MAX_CALLS {
             let Ok((call, caller)) = self.calls.try_recv() else { break };
             answer(call, caller);

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use pmdns_config::Control;
 use pmdns_control::client::{ApiClient, ClientError};
-use pmdns_control::{CallReply, Refusal};
+use pmdns_control::{CallReply, Refusal, ask};
 
 use super::*;
 
@@ -81,11 +81,11 @@ fn a_report_is_read_to_its_end() {
 #[test]
 fn a_change_has_a_sentence_and_a_refusal_its_reason() {
     let served = Served::start("done", CallReply::Done("3 answers purged".to_owned()));
-    assert_eq!(served.client().done(&Call::Reload).unwrap(), "3 answers purged");
+    assert_eq!(served.client().done(ask::Reload).unwrap(), "3 answers purged");
     assert_eq!(served.end().0, [Call::Reload]);
     let served =
         Served::start("refused", CallReply::Refused(Refusal::Unable, "the disk".to_owned()));
-    let refused = served.client().done(&Call::Reload);
+    let refused = served.client().done(ask::Reload);
     assert!(matches!(&refused, Err(ClientError::Refused(why)) if why == "the disk"), "{refused:?}");
     served.end();
 }
@@ -96,7 +96,7 @@ fn who_sends_a_long_file_that_is_refused_at_once_reads_the_reason() {
         Served::start("upload", CallReply::Refused(Refusal::Unable, "no snapshot".to_owned()));
     for _ in 0..20 {
         let mut file = std::io::repeat(7).take(20 << 20);
-        let refused = served.client().upload(&Call::CacheLoad, &mut file);
+        let refused = served.client().upload(ask::CacheLoad, &mut file);
         let is_told = matches!(&refused, Err(ClientError::Refused(why)) if why == "no snapshot");
         assert!(is_told, "{refused:?}");
     }
