@@ -49,8 +49,6 @@ pub(super) fn obstacle(config: &Config) -> Option<String> {
     let is_used = [
         ("streams.quic", !config.streams.quic.is_empty()),
         ("transfer.listen", config.transfer.listen.is_some()),
-        ("query_log.json", config.query_log.json.is_some()),
-        ("query_log.sqlite", config.query_log.sqlite.is_some()),
         ("upstream.port", config.upstreams.iter().any(|one| config.upstream_port(one).is_some())),
     ];
     let of_key = || is_used.iter().find(|(_, is_used)| *is_used).map(|(key, _)| (*key).to_owned());

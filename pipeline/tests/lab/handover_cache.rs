@@ -1,10 +1,15 @@
 //! The cache passes from process to process.
 
+use std::fs;
+
 use crate::dig::dig;
-use crate::harness::isolated;
+use crate::harness::{isolated, sh};
 use crate::nsd;
 use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, set_up_tap, upstream};
 
+/// The query log's files, which all processes write.
+const LOG: &str = "/run/lab/log.json";
+const DATABASE: &str = "/run/lab/log.db";
 /// Names that are asked.
 const NAMES: u32 = 40;
 
@@ -22,7 +27,8 @@ fn ask_all(from: u32, to: u32) -> u32 {
 fn answers_outlive_the_process_that_has_asked_for_them() {
     isolated("handover_cache::answers_outlive_the_process_that_has_asked_for_them", || {
         let nsd = nsd::start();
-        let config = format!("{TAP_PORT}{COMMON}{}", upstream(nsd::PORT));
+        let log = format!("\n[query_log]\njson = \"{LOG}\"\nsqlite = \"{DATABASE}\"\n");
+        let config = format!("{TAP_PORT}{COMMON}{log}{}", upstream(nsd::PORT));
         let mut running = Pmdns::start(&config);
         set_up_tap();
         let ttl = ask_all(0, NAMES);
@@ -44,5 +50,9 @@ fn answers_outlive_the_process_that_has_asked_for_them() {
         running = running.hand_over("other", &other);
         assert!(running.log().contains("begins empty"), "{}", running.log());
         running.stop();
+        let lines = fs::read_to_string(LOG).unwrap().lines().count();
+        let rows = sh(&format!("sqlite3 {DATABASE} 'SELECT count(*) FROM query'"));
+        let asked = (4 * NAMES as usize).to_string();
+        assert_eq!((&*lines.to_string(), rows.trim()), (&*asked, &*asked), "all are logged");
     });
 }
