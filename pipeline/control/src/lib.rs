@@ -2,7 +2,8 @@
 //!
 //! A [`Call`] is a request, a [`CallReply`] its result; the [table](Call::ROUTES) has the route and the role of each, and the type
 //! of its reply. [`api`] makes calls of requests over HTTP, and sends them by a [`CallSender`] to the thread that answers: a
-//! [`PendingCall`] takes no other reply. [`client`] makes requests of calls, and reads replies of that type.
+//! [`PendingCall`] takes no other reply. `client`, of the feature `tls`, makes requests of calls, and reads replies of that
+//! type.
 //! Neither knows of the engine behind: of stages or rings.
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![forbid(unsafe_code)]
