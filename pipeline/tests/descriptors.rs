@@ -24,6 +24,7 @@ use std::time::Duration;
 use pmdns::control::metrics::server::MetricsListener;
 use pmdns::control::socket::ControlSocket;
 use pmdns_config::Control;
+use pmdns_control::CallReply;
 use pmdns_control::report::Report;
 use pmdns_stages::testing::query;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -79,7 +80,7 @@ fn trap_26_no_listener_dies_of_a_failing_accept() {
     rig.wait_until(|rig| rig.resolve(&query("after.example. A")).records == 1);
     let waiting = std::thread::spawn(move || read_all(control_client));
     rig.wait_until(|_| {
-        control.take(|_, caller| caller.done("the report"));
+        control.take(|_, caller| caller.reply(CallReply::Done("the report".into())));
         waiting.is_finished()
     });
     let answer = waiting.join().unwrap();

@@ -41,10 +41,22 @@ fn answers_outlive_the_process_that_has_asked_for_them() {
         // It asks for more, and the third one has both.
         ask_all(NAMES, 2 * NAMES);
         running = running.hand_over("third", &config);
+        // Who wants to take over is killed: before it writes, and after.
+        for (number, step) in (1_u32..).zip(["frozen", "serving"]) {
+            let mut killed = Pmdns::launch_held(step, &config, step);
+            killed.signal("KILL");
+            killed.ended();
+            running.wait_for_times("this one goes on", number as usize);
+            // New answers are kept again.
+            ask_all((number + 1) * NAMES, (number + 2) * NAMES);
+        }
+        let kept = 4 * NAMES;
+        running = running.hand_over("fourth", &config);
+        assert!(running.log().contains(&format!("comes with {kept} answers")), "{}", running.log());
         drop(nsd);
-        assert!(ask_all(0, 2 * NAMES) <= ttl, "seconds go on");
+        assert!(ask_all(0, kept) <= ttl, "seconds go on");
         let stats = running.stats();
-        assert_eq!((stats.cache_hits(), stats.slow_path("misses")), (u64::from(2 * NAMES), 0));
+        assert_eq!((stats.cache_hits(), stats.slow_path("misses")), (kept.into(), 0));
         // Other settings, other answers: this one would not find them, or not be allowed to give them.
         let other = config.replace("32MiB", "16MiB");
         running = running.hand_over("other", &other);
@@ -52,7 +64,7 @@ fn answers_outlive_the_process_that_has_asked_for_them() {
         running.stop();
         let lines = fs::read_to_string(LOG).unwrap().lines().count();
         let rows = sh(&format!("sqlite3 {DATABASE} 'SELECT count(*) FROM query'"));
-        let asked = (4 * NAMES as usize).to_string();
+        let asked = (2 * kept).to_string();
         assert_eq!((&*lines.to_string(), rows.trim()), (&*asked, &*asked), "all are logged");
     });
 }

@@ -9,8 +9,8 @@ use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
-use pmdns_control::CallSender;
 use pmdns_control::api::{Guard, Peer, Rate, Router, Tokens, respond, router};
+use pmdns_control::{CallReply, CallSender};
 use tokio::runtime::{Builder, Runtime};
 
 thread_local! {
@@ -24,7 +24,7 @@ fn api() -> (Runtime, Router) {
     let (calls, mut received) = CallSender::new(|| ());
     runtime.spawn(async move {
         while let Some((_, caller)) = received.recv().await {
-            caller.done("so be it");
+            caller.reply(CallReply::Done("so be it".into()));
         }
     });
     let tokens = Tokens::load(&[]).expect("there are none");
