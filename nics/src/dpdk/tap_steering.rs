@@ -160,6 +160,7 @@ fn program(first: u32, count: u32) -> io::Result<OwnedFd> {
         (0x04, (0, 0), 0, first),        // w0 += first
         (0x95, (0, 0), 0, 0),            // exit
     ];
+    let written = |(code, registers, jump, number)| written(code, registers, jump, number);
     let bytes: Vec<u8> = code.into_iter().flat_map(written).collect();
     let mut attributes = Attributes::new()
         .with(0, &SOCKET_FILTER.to_ne_bytes())
@@ -172,7 +173,7 @@ fn program(first: u32, count: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { descriptor(number) })
 }
 
-fn written((code, (destination, source), jump, number): Instruction) -> [u8; INSTRUCTION] {
+fn written(code: u8, (destination, source): (u8, u8), jump: i16, number: u32) -> [u8; INSTRUCTION] {
     // Two bit fields of a byte, whose order is that of the processor.
     let registers = match cfg!(target_endian = "little") {
         true => source << 4 | destination,
