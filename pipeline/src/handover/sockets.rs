@@ -22,15 +22,6 @@ impl OpenSockets {
         self.take_passed(&Passed::LocalSocket(key.to_owned(), path.to_owned()))
     }
 
-    /// The memory of the cache.
-    pub(crate) fn take_cache(&mut self) -> Option<(PassedCache, OwnedFd)> {
-        let cache = self.0.iter().find_map(|(passed, _)| match passed {
-            Passed::Cache(cache) => Some(*cache),
-            _ => None,
-        })?;
-        Some((cache, self.take_passed(&Passed::Cache(cache))?))
-    }
-
     fn take_passed(&mut self, wanted: &Passed) -> Option<OwnedFd> {
         let place = self.0.iter().position(|(passed, _)| passed == wanted)?;
         Some(self.0.swap_remove(place).1)
@@ -45,6 +36,15 @@ impl OpenSockets {
     /// What has come with an offer that names it.
     pub(super) fn named(passed: Vec<Passed>, sockets: Vec<OwnedFd>) -> Self {
         Self(passed.into_iter().zip(sockets).collect())
+    }
+
+    /// The memory of the cache.
+    pub(crate) fn take_cache(&mut self) -> Option<(PassedCache, OwnedFd)> {
+        let cache = self.0.iter().find_map(|(passed, _)| match passed {
+            Passed::Cache(cache) => Some(*cache),
+            _ => None,
+        })?;
+        Some((cache, self.take_passed(&Passed::Cache(cache))?))
     }
 
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {

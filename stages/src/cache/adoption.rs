@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use pmdns_config::narrow::low_u32;
+use pmdns_config::narrow::{low_u32, to_u32};
 use pmdns_nics::hugepage::Arena;
 use pmdns_nics::sync::{Ordering, fence};
 
@@ -56,7 +56,7 @@ impl Cache {
 impl Writer {
     /// Writes nothing more, so that another process may. What is kept can still be found.
     pub fn freeze(&mut self) {
-        self.is_frozen = true;
+        self.longest = 0;
     }
 
     /// Goes on where the other process has stopped. Seconds are those of both; it is second `now`.
@@ -85,7 +85,7 @@ impl Writer {
     fn begin_at(&mut self, span: Span, retention: &Retention) {
         self.span = span;
         self.published = span.tail_word();
-        self.is_frozen = false;
+        self.longest = to_u32(self.cache.geometry.laps.lines());
         self.stats.entries = 0;
         self.set_retention(retention);
     }

@@ -60,7 +60,7 @@ impl Writer {
             self.cache
                 .prefetch_entry(EntryRef { position: position.wrapping_add(AHEAD_LINES), ..found });
             match look(found, &view, &head) {
-                _ if self.is_frozen => {}
+                _ if self.is_frozen() => {}
                 EntryFate::Passed(ruleset) if ruleset != head.passed => {
                     self.set_passed(position, ruleset);
                 }

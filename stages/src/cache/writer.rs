@@ -132,6 +132,8 @@ pub struct Writer {
     pub(super) span: Span,
     /// The tail's word as it was last stored.
     pub(super) published: u64,
+    /// The word that says where the log ends.
+    end_at: usize,
     negative: Share,
     long: Share,
     max_udp_body: usize,
@@ -139,14 +141,16 @@ pub struct Writer {
     /// The latest time anybody has told, in seconds.
     pub(super) now: u32,
     pub(super) stats: CacheStats,
-    /// Nothing is written: another process does, or may.
-    pub(super) is_frozen: bool,
+    /// The most lines of an entry. None: nothing is written, because another process does, or may.
+    pub(super) longest: u32,
 }
 
 impl Writer {
     /// The writer of `shard`, which must be the only one, and whose log has this span.
     pub(super) fn new(cache: Arc<Cache>, shard: usize, span: Span) -> Self {
+        let longest = to_u32(cache.geometry.laps.lines());
         Self {
+            end_at: cache.geometry.end(shard),
             cache,
             shard,
             span,
@@ -157,7 +161,7 @@ impl Writer {
             popularity: None,
             now: 0,
             stats: CacheStats::default(),
-            is_frozen: false,
+            longest,
         }
     }
 
@@ -171,7 +175,7 @@ impl Writer {
     /// Stores where the log ends, behind what was stored there.
     #[inline]
     pub(super) fn publish_end(&self) {
-        self.cache.end(self.shard).store(self.span.head().into(), Ordering::Release);
+        self.cache.arena.words()[self.end_at].store(self.span.head().into(), Ordering::Release);
     }
 
     /// The writer of a shard that is still empty, told what to keep.
@@ -219,12 +223,8 @@ impl Writer {
             "the entry is another shard's"
         );
         let lines = lines_of(&head);
-        if self.is_frozen {
-            return Inserted::Frozen;
-        }
-        if lines as usize > self.cache.geometry.laps.lines() {
-            self.stats.too_long += 1;
-            return Inserted::TooLong;
+        if lines > self.longest {
+            return self.refuse_long();
         }
         self.now = self.now.max(head.learnt);
         let is_negative = head.flags & Head::NEGATIVE != 0;
@@ -260,6 +260,20 @@ impl Writer {
         Inserted::New
     }
 
+    #[cold]
+    fn refuse_long(&mut self) -> Inserted {
+        if self.is_frozen() {
+            return Inserted::Frozen;
+        }
+        self.stats.too_long += 1;
+        Inserted::TooLong
+    }
+
+    /// Whether nothing is written.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.longest == 0
+    }
+
     /// Whether an entry is kept only for clients over streams.
     pub fn is_long(&self, entry: &Head) -> bool {
         usize::from(entry.body_len) > self.max_udp_body
@@ -268,7 +282,7 @@ impl Writer {
     /// Takes the entry of this hash out of the cache, and says whether there was one.
     pub fn remove(&mut self, hash: u64) -> bool {
         let Some(entry) = self.cache.find(hash) else { return false };
-        let is_it = !self.is_frozen
+        let is_it = !self.is_frozen()
             && usize::from(entry.shard) == self.shard
             && Head::read(&self.cache.view(entry)).hash == hash;
         is_it && self.forget(&Head::read(&self.cache.view(entry)), entry.position)
