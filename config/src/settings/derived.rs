@@ -20,12 +20,13 @@ impl Config {
         }
     }
 
-    /// The settings that the cache's memory and the answers in it depend on. A process with the same ones can go on with it.
+    /// The settings that the cache's memory and the answers in it depend on, beside the [scopes](Config::scope_map) of views. A
+    /// process with the same ones can go on with it.
     pub fn cache_basis(&self) -> String {
         let Self { cache, client_subnet, dnssec, answers, .. } = self;
         let memory = (cache.size, cache.pages, cache.numa_node, self.slow_path_shards());
         let bodies = (answers.max_udp_size, self.streams.are_configured());
-        format!("{:?}", (memory, bodies, client_subnet, dnssec, self.scope_map()))
+        format!("{:?}", (memory, bodies, client_subnet, dnssec))
     }
 
     /// Which of the ports `upstream` is asked over: an index into `ports`. `None`: the kernel's sockets.

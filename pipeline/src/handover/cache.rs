@@ -18,17 +18,20 @@ use siphasher::sip::SipHasher24;
 #[derive(Debug)]
 pub(crate) struct CacheWriting {
     jobs: CacheJobs,
+    /// The [settings](Config::cache_basis) of its memory and answers. A reload changes none of them.
+    basis: String,
     /// Threads that are about to go on, or to stop.
     under_way: Option<WriterSwitch>,
 }
 
 impl CacheWriting {
     /// The threads write.
-    pub(crate) fn new(jobs: CacheJobs) -> Self {
-        Self { jobs, under_way: None }
+    pub(crate) fn new(jobs: CacheJobs, config: &Config) -> Self {
+        Self { jobs, basis: config.cache_basis(), under_way: None }
     }
 
-    /// What another process has to know, and a copy of the memory's descriptor. `None`: it cannot pass.
+    /// What another process has to know, and a copy of the memory's descriptor. `config` is in use, with its views. `None`: it
+    /// cannot pass.
     pub(super) fn passed(&self, config: &Config) -> io::Result<Option<(PassedCache, OwnedFd)>> {
         let cache = self.jobs.cache();
         let Some(memory) = cache.arena().descriptor() else { return Ok(None) };
@@ -36,7 +39,7 @@ impl CacheWriting {
             layout: LAYOUT,
             seed: cache.seed().numbers(),
             clock: self.jobs.clock().numbers(),
-            settings: digest(config, cache.seed()),
+            settings: digest(&self.basis, config, cache.seed()),
         };
         Ok(Some((facts, memory.try_clone_to_owned()?)))
     }
@@ -56,11 +59,9 @@ impl CacheWriting {
     }
 
     fn set_writing(&mut self, is_on: bool) -> io::Result<bool> {
-        let pending = match &mut self.under_way {
-            Some(pending) => pending,
-            none => none.insert(self.jobs.set_writing(is_on).map_err(to_io)?),
-        };
-        let is_over = pending.is_over();
+        let jobs = &self.jobs;
+        let pending = self.under_way.get_or_insert_with(|| jobs.set_writing(is_on));
+        let is_over = pending.is_over().map_err(to_io)?;
         if is_over {
             self.under_way = None;
         }
@@ -72,32 +73,39 @@ fn to_io(error: SnapshotError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// The cache of the process before, if this configuration can go on with it.
+/// The cache of the process before, if this configuration can go on with it. Else the log says why not.
 pub(crate) fn adopted(
     config: &Config,
     passed: Option<(PassedCache, OwnedFd)>,
 ) -> Option<PassedMemory> {
-    let (facts, memory) = passed?;
     let begins_empty = |why: &str| tracing::info!("the cache begins empty: {why}");
+    let Some((facts, memory)) = passed else {
+        begins_empty("the memory of the running process cannot pass (`cache.pages`)");
+        return None;
+    };
     if facts.layout != LAYOUT {
         begins_empty("that of the running process is laid out otherwise");
         return None;
     }
     let seed = Seed::of(facts.seed);
-    if facts.settings != digest(config, seed) {
+    if facts.settings != digest(&config.cache_basis(), config, seed) {
         begins_empty("that of the running process is of other settings");
         return None;
     }
-    let clock = Clock::following(facts.clock)?;
+    let Some(clock) = Clock::following(facts.clock) else {
+        begins_empty("this process cannot have the seconds of the running one");
+        return None;
+    };
     let adopted = Arena::adopt(memory).inspect_err(|error| begins_empty(&error.to_string()));
     let (arena, report) = adopted.ok()?;
     Some(PassedMemory { arena, report, seed, clock })
 }
 
 /// Of what the answers in the cache depend on.
-fn digest(config: &Config, seed: Seed) -> u64 {
+fn digest(basis: &str, config: &Config, seed: Seed) -> u64 {
     let [first, second] = seed.numbers();
     let mut hasher = SipHasher24::new_with_keys(first, second);
-    hasher.write(config.cache_basis().as_bytes());
+    hasher.write(basis.as_bytes());
+    hasher.write(config.scope_map().as_bytes());
     hasher.finish()
 }

@@ -48,6 +48,8 @@ pub(crate) struct HandOver {
     cache: Option<CacheWriting>,
     /// Its threads are about to write no more.
     is_freezing: bool,
+    /// What the log has said of it.
+    cache_error: Option<String>,
 }
 
 impl HandOver {
@@ -86,12 +88,13 @@ impl HandOver {
             obstacle,
             cache: None,
             is_freezing: false,
+            cache_error: None,
         })
     }
 
     /// The cache that this process writes to, and passes on.
     pub(crate) fn set_cache(&mut self, jobs: CacheJobs, config: &Config) {
-        self.cache = Some(CacheWriting::new(jobs));
+        self.cache = Some(CacheWriting::new(jobs, config));
         self.follow(config);
     }
 
@@ -272,12 +275,14 @@ impl HandOver {
         None
     }
 
-    /// Whether all threads have stopped to write, or go on. If they cannot, the cache stays as it is.
+    /// Whether all threads have stopped to write, or go on. If they cannot, that is tried again.
     fn cache_is_done(&mut self, step: impl Fn(&mut CacheWriting) -> io::Result<bool>) -> bool {
         let done = self.cache.as_mut().map_or(Ok(true), step);
         done.unwrap_or_else(|error| {
-            tracing::error!("the cache: {error}");
-            true
+            if self.cache_error.replace(error.to_string()) != Some(error.to_string()) {
+                tracing::error!("the cache is not written to: {error}");
+            }
+            false
         })
     }
 

@@ -54,7 +54,9 @@ pub fn run(
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let taps = TapsBefore::of(config);
     let mut ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
-    ports.cache = adopted(config, sockets.take_cache());
+    if take_over.is_some() {
+        ports.cache = adopted(config, sockets.take_cache());
+    }
     let hand_over = HandOver::open(config, &mut sockets, copies, taps)?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());

@@ -24,11 +24,12 @@ use super::{Cache, CacheError, NameBuffer};
 use crate::wire::name::Seed;
 
 /// The layout of the memory. It is to be raised with each change of what words mean: of entries and their flags, slots,
-/// tails and ends, the split into shards, or the hash of a key. A process adopts memory of its own layout only.
+/// tails and ends, the split into shards, or the hash of a key. It is also raised if answers that were kept before may not be
+/// given any more. A process adopts memory of its own layout only.
 pub const LAYOUT: u32 = 2;
 /// The digest of some memory in this layout. A test compares them.
 #[cfg(all(test, not(loom)))]
-pub(super) const DIGEST: u64 = 0x9a87_0f44_f96f_a467;
+pub(super) const DIGEST: u64 = 0xa68a_172e_6a74_3db1;
 
 /// Entries that are counted together, their buckets loaded meanwhile.
 const COUNTED: usize = 32;
@@ -66,11 +67,17 @@ impl Writer {
     /// No ruleset has judged these answers: as after a change of rules, the shard has to be judged before they count as judged.
     pub fn resume(&mut self, retention: &Retention, now: u32) -> Result<(), CacheError> {
         let (laps, shard) = (self.cache.geometry.laps, self.shard);
+        if self.turn != 0 && self.turn == self.cache.turn(shard).load(Ordering::Acquire) {
+            // Nobody has written.
+            self.longest = to_u32(laps.lines());
+            return Ok(());
+        }
         let tail = self.cache.tail(shard).load(Ordering::Acquire);
         let end = low_u32(self.cache.end(shard).load(Ordering::Acquire));
         let span = Span::resumed(laps, tail, end);
         self.begin_at(span.unwrap_or_else(|| Span::new(laps, 0)), retention);
         if span.is_some() && self.take_stock(now) {
+            self.publish_span();
             return Ok(());
         }
         // Readers take nothing of what they hold for whole.
@@ -79,6 +86,11 @@ impl Writer {
         fence(Ordering::Release);
         self.cache.index().empty(self.cache.geometry.index(shard));
         Err(CacheError::Unsound(shard))
+    }
+
+    /// Whether this writer is frozen, and another one has gone on: what it knows of its shard is not so any more.
+    pub fn is_overtaken(&self) -> bool {
+        self.is_frozen() && self.turn != self.cache.turn(self.shard).load(Ordering::Acquire)
     }
 
     /// The log has this span, and nothing in it is counted yet.
@@ -109,7 +121,7 @@ impl Writer {
             if !is_its_hash || !self.owns(head.hash) {
                 return false;
             }
-            if head.passed != Head::BY_VIEW {
+            if !matches!(head.passed, 0 | Head::BY_VIEW) {
                 // The number of a ruleset of another process.
                 self.set_passed(position, 0);
             }

@@ -152,6 +152,11 @@ impl Geometry {
         self.tail(shard) + LINE_WORDS
     }
 
+    /// The word that holds which writer a shard has had last.
+    pub(super) fn turn(&self, shard: usize) -> usize {
+        self.end(shard) + 1
+    }
+
     /// The first line of a shard's index, behind the tail's pair.
     #[inline(always)]
     fn index_start(&self, shard: usize) -> usize {

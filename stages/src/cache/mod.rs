@@ -245,6 +245,11 @@ impl Cache {
     fn end(&self, shard: usize) -> &AtomicU64 {
         &self.arena.words()[self.geometry.end(shard)]
     }
+
+    /// The word that counts the writers a shard has had. Only writers read it.
+    fn turn(&self, shard: usize) -> &AtomicU64 {
+        &self.arena.words()[self.geometry.turn(shard)]
+    }
 }
 
 /// An entry in shared memory. Any of its words may be overwritten while it is read.

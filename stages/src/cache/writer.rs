@@ -134,6 +134,8 @@ pub struct Writer {
     pub(super) published: u64,
     /// The word that says where the log ends.
     end_at: usize,
+    /// The number of the writer that it is; zero: it has never written.
+    pub(super) turn: u64,
     negative: Share,
     long: Share,
     max_udp_body: usize,
@@ -151,6 +153,7 @@ impl Writer {
         let longest = to_u32(cache.geometry.laps.lines());
         Self {
             end_at: cache.geometry.end(shard),
+            turn: 0,
             cache,
             shard,
             span,
@@ -165,8 +168,11 @@ impl Writer {
         }
     }
 
-    /// Stores where the log is.
+    /// Stores where the log is, and that no other writer has had the shard since.
     pub(super) fn publish_span(&mut self) {
+        let turn = self.cache.turn(self.shard);
+        self.turn = turn.load(Ordering::Relaxed).wrapping_add(1).max(1);
+        turn.store(self.turn, Ordering::Relaxed);
         self.published = self.span.tail_word();
         self.cache.tail(self.shard).store(self.published, Ordering::Relaxed);
         self.publish_end();
@@ -189,6 +195,8 @@ impl Writer {
         let lines = self.cache.geometry.laps.lines();
         self.set_shares(retention);
         self.max_udp_body = retention.max_udp_body;
+        // First the old accounts go: there is not always room for both.
+        self.popularity = None;
         self.popularity = retention
             .needs_hits()
             .then(|| Popularity::new(lines, retention.eviction, retention.access_window));
@@ -270,7 +278,7 @@ impl Writer {
     }
 
     /// Whether nothing is written.
-    pub(super) fn is_frozen(&self) -> bool {
+    pub fn is_frozen(&self) -> bool {
         self.longest == 0
     }
 

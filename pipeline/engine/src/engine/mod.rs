@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_nics::hugepage::ArenaReport;
-use pmdns_stages::cache::Retention;
+use pmdns_stages::cache::{Retention, Writer};
 use pmdns_stages::client_table::ClientTableWriter;
 use pmdns_stages::policy::Digest;
 use pmdns_stages::wire::name::Seed;
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// The other process writes no more to its cache: this one goes on with it. It comes before [`Engine::start`]. `false`: the
-    /// cache is this process's own.
+    /// cache is this process's own, or lacks some of its answers.
     pub fn take_cache(&mut self, config: &Config) -> Result<bool, EngineError> {
         if !self.is_passed {
             return Ok(false);
@@ -105,15 +105,19 @@ impl Engine {
             std::thread::sleep(LOCK_LOOK);
         }
         let (retention, now) = (Retention::of(config), self.cache_jobs.context().seconds);
-        for parts in &mut self.slow_path {
-            if let Err(error) = parts.resolver.writer.resume(&retention, now) {
-                tracing::warn!("{error}");
-            }
-        }
+        let writers = self.slow_path.iter_mut().map(|parts| &mut parts.resolver.writer);
+        let sound = std::thread::scope(|threads| {
+            let resume = |writer: &mut Writer| writer.resume(&retention, now);
+            let threads = writers.map(|writer| threads.spawn(move || resume(writer)));
+            let threads: Vec<_> = threads.collect();
+            let outcomes = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(())));
+            let errors = outcomes.filter_map(Result::err);
+            errors.inspect(|error| tracing::warn!("{error}")).count() == 0
+        });
         let entries: u64 =
             self.slow_path.iter().map(|parts| parts.resolver.writer.stats().entries).sum();
         tracing::info!("the cache comes with {entries} answers, read in {:?}", begun.elapsed());
-        Ok(true)
+        Ok(sound && entries > 0)
     }
 
     /// The same, with a given clock and seed.

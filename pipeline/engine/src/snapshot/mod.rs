@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, TrySendError};
 use pmdns_config::files::open_regular;
 use pmdns_resolver::{Inquiry, Outlook, TakenIn};
 use pmdns_stages::Context;
@@ -54,15 +54,27 @@ pub struct CacheJobs {
 /// Threads that are about to stop writing to the cache, or to go on.
 #[derive(Debug)]
 pub struct WriterSwitch {
-    told: Receiver<()>,
+    is_on: bool,
+    /// Those that have not been asked yet.
+    unasked: Vec<Sender<JobRequest>>,
+    /// Those that have not done so.
     left: usize,
+    done: Sender<()>,
+    told: Receiver<()>,
 }
 
 impl WriterSwitch {
-    /// Whether all of them have done so.
-    pub fn is_over(&mut self) -> bool {
-        self.left -= self.told.try_iter().count().min(self.left);
-        self.left == 0
+    /// Whether all of them have done so. Never waits.
+    pub fn is_over(&mut self) -> Result<bool, SnapshotError> {
+        while let Some(thread) = self.unasked.last() {
+            match thread.try_send(JobRequest::SetWriting(self.is_on, self.done.clone())) {
+                Ok(()) => drop(self.unasked.pop()),
+                Err(TrySendError::Full(_)) => break,
+                Err(TrySendError::Disconnected(_)) => return Err(SnapshotError::Ended),
+            }
+        }
+        self.left = self.left.saturating_sub(self.told.try_iter().count());
+        Ok(self.left == 0)
     }
 }
 
@@ -164,13 +176,9 @@ impl CacheJobs {
     }
 
     /// Has all threads stop writing to the cache, or go on from where another process has stopped.
-    pub fn set_writing(&self, is_on: bool) -> Result<WriterSwitch, SnapshotError> {
+    pub fn set_writing(&self, is_on: bool) -> WriterSwitch {
         let (done, told) = crossbeam_channel::bounded(self.threads.len());
-        for thread in &self.threads {
-            let request = JobRequest::SetWriting(is_on, done.clone());
-            thread.send_timeout(request, PATIENCE).map_err(|_| SnapshotError::Ended)?;
-        }
-        Ok(WriterSwitch { told, left: self.threads.len() })
+        WriterSwitch { is_on, unasked: self.threads.clone(), left: self.threads.len(), done, told }
     }
 
     /// The clock that the seconds of entries are of.

@@ -5,7 +5,7 @@
 //!
 //! Another process of pmdns may write to the file, while it takes over from this one. Who writes or renames has the file's lock.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +22,9 @@ use pmdns_config::files::{is_in_place, is_passing};
 
 /// How often it looks whether the file is still in its place, and opens one again after an error.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often, and at which intervals, the lock of the file is tried.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
 /// Bytes that are written at a time, about.
 const CHUNK: usize = 256 << 10;
 /// Queries are nobody's business but the operator's.
@@ -76,15 +79,15 @@ impl JsonLines {
 
     /// Writes the lines in `out`. After an error none of them is there: half a line would break the next one.
     fn flush(&mut self) -> io::Result<()> {
+        let mut is_locked = lock(self.file.as_ref());
+        if self.was_moved() {
+            // By the other process, or by another program.
+            self.open_file()?;
+            is_locked = lock(self.file.as_ref());
+        }
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        let is_locked = file.lock().is_ok();
-        let written = match file.metadata() {
-            Ok(facts) => {
-                self.bytes = facts.len();
-                file.write_all(&self.out)
-            }
-            Err(error) => Err(error),
-        };
+        self.bytes = file.metadata()?.len();
+        let written = file.write_all(&self.out);
         match &written {
             Ok(()) => {
                 self.bytes += self.out.len() as u64;
@@ -94,7 +97,9 @@ impl JsonLines {
                     tracing::info!("query log: {} is written again", self.path.display());
                 }
             }
-            Err(_) => drop(file.set_len(self.bytes)),
+            // Without the lock this might be another one's line.
+            Err(_) if is_locked => drop(file.set_len(self.bytes)),
+            Err(_) => {}
         }
         if is_locked {
             let _ = file.unlock();
@@ -106,8 +111,8 @@ impl JsonLines {
     /// Gives the full file another name, unless it has one, and begins a new one.
     fn rotate(&mut self) -> io::Result<()> {
         let Some(full) = self.file.take() else { return self.open_file() };
-        // It falls with `full`. A file system without locks has no second process either.
-        let _ = full.lock();
+        // It falls with `full`.
+        lock(Some(&full));
         if !is_in_place(&full, &self.path) {
             return self.open_file();
         }
@@ -183,6 +188,20 @@ impl Sink for JsonLines {
             self.fail(&error);
         }
     }
+}
+
+/// Takes the lock of a file, and says whether this process has it. Who holds it for longer than a write takes does so for
+/// another reason, and a file system may have no locks: then lines are appended all the same, each as a whole.
+fn lock(file: Option<&File>) -> bool {
+    let Some(file) = file else { return false };
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return true,
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(_)) => return false,
+        }
+    }
+    false
 }
 
 fn unless_absent(done: io::Result<()>) -> io::Result<()> {

@@ -123,6 +123,12 @@ impl Jobs {
 
     /// Continues the jobs under way, and returns how much work there was.
     pub(crate) fn turn(&mut self, answers: &mut Answers) -> usize {
+        let writer = &answers.store.writer;
+        if writer.is_frozen() {
+            // Who waits for another job is told that it has ended, because its channel closes.
+            let reads = |job: &UnderWay| matches!(job, UnderWay::Dump { .. });
+            self.under_way.retain(|job| reads(job) && !writer.is_overtaken());
+        }
         let judging = self.judge_again(answers);
         let jobs = self.under_way.len();
         self.under_way.retain_mut(|job| !job.go_on(answers));
@@ -146,6 +152,9 @@ impl Jobs {
                 judge(rules, &entry.words(), || Some(entry.clone())) == EntryFate::Forget
             };
             add(&counters.withdrawn, subnets.lose(is_lost, counters));
+        }
+        if store.writer.is_frozen() {
+            return 0;
         }
         let Some(walk) = &mut self.judging else { return 0 };
         let mut withdrawn = 0;

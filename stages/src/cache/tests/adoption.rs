@@ -139,6 +139,9 @@ proptest! {
         let words = |cache: &Cache| -> Vec<u64> {
             cache.arena.words().iter().map(|word| word.load(Ordering::Relaxed)).collect()
         };
+        (0..shards).for_each(|shard| {
+            first.turn(shard).fetch_add(1, Ordering::Relaxed);
+        });
         prop_assert!(words(&first) == words(&second), "to the last word");
     }
 
@@ -298,6 +301,26 @@ fn who_is_frozen_writes_nothing_and_finds_everything() {
         assert_eq!((seen, forgotten), (1, 0));
     }
     assert!(words(&cache) == before && read(&cache, 1, hash(1)).is_some());
+    let stats = writer.stats();
+    assert_eq!(writer.resume(&retention(), 2), Ok(()));
+    assert!(words(&cache) == before && writer.stats() == stats, "nobody has written meanwhile");
+    assert_eq!(writer.insert(&entry(2, hash(2), 2, 1)), Inserted::New);
+}
+
+#[test]
+fn who_is_frozen_learns_that_another_writes() {
+    let (first, mut writers) = fresh(100, 1, 0);
+    writers[0].freeze();
+    assert!(!writers[0].is_overtaken());
+    // The same memory, as another process sees it.
+    let mut other = Writer::new(Arc::clone(&first), 0, writers[0].span);
+    other.resume(&retention(), 1).unwrap();
+    assert!(writers[0].is_overtaken() && !other.is_overtaken());
+    other.insert(&entry(1, hash(1), 2, 1));
+    writers[0].resume(&retention(), 2).unwrap();
+    assert_eq!(writers[0].stats().entries, 1);
+    other.freeze();
+    assert!(other.is_overtaken() && !writers[0].is_overtaken());
 }
 
 #[test]
