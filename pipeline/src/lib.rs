@@ -32,6 +32,7 @@ pub mod run;
 pub mod runtime;
 mod service;
 pub mod snapshot;
+pub mod sockets;
 #[cfg(feature = "dpdk")]
 pub mod streams;
 pub mod supervisor;

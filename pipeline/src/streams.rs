@@ -21,7 +21,7 @@ use pmdns_streams::server::{ServerParts, Servers};
 use pmdns_streams::tls::{Certificate, CertificateError};
 
 use crate::connecting::may_ask;
-use crate::handover::OpenSockets;
+use crate::sockets::OpenSockets;
 
 /// Clients over streams cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, Off
 use super::channel::{Channel, MAX_PACKETS, Received};
 use super::passed::check;
 use super::process::{HandoverError, at, hold, obstacle, path};
-use super::sockets::OpenSockets;
+use crate::sockets::OpenSockets;
 
 /// How long the socket is waited for at a time.
 const PAUSE: Duration = Duration::from_millis(1);

@@ -12,7 +12,6 @@ mod outgoing;
 mod passed;
 #[cfg(feature = "dpdk")]
 mod process;
-mod sockets;
 #[cfg(feature = "dpdk")]
 mod taps;
 
@@ -24,6 +23,5 @@ pub use self::incoming::TakeOver;
 pub(crate) use self::outgoing::{HandOver, Step};
 #[cfg(feature = "dpdk")]
 pub use self::process::HandoverError;
-pub use self::sockets::OpenSockets;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::taps::TapsBefore;

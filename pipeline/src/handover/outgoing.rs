@@ -14,9 +14,9 @@ use pmdns_nics::dpdk::{are_devices_shared, share_devices};
 use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::process::{HandoverError, SOCKET, at, obstacle, path};
-use super::sockets::OpenSockets;
 use super::taps::{Taps, TapsBefore};
 use crate::control::socket::SocketFile;
+use crate::sockets::OpenSockets;
 
 /// What the instance has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::clients::OpenClients;
 use crate::control::api::ApiListener;
 use crate::control::metrics::server::MetricsListener;
 use crate::control::socket::{ControlSocket, SocketFile};
-use crate::handover::OpenSockets;
 use crate::runtime::{NameOverrides, OpenChanges};
+use crate::sockets::OpenSockets;
 use crate::streams::{self, StreamEntry};
 
 /// The key of the socket of operators.

@@ -336,7 +336,8 @@ impl Operator {
             return String::new();
         }
         let name = format!("lab{}", chance.below(4));
-        let nobody = "[[view]]\nname = \"nobody\"\nclients = [\"10.99.0.0/24\"]\n";
+        let nobody = "[[view]]\nname = \"nobody\"\nclients = [\"10.99.0.0/24\"]\n\
+                      group = \"lab\"\n";
         let first = if chance.below(2) > 0 { nobody } else { "" };
         self.text = self.text.replace(&before, &format!("{first}{}", lab(&name)));
         format!(", the view {name}")

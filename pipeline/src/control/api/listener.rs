@@ -16,8 +16,8 @@ use rustls::server::danger::ClientCertVerifier;
 use super::{ApiError, ApiServer, BOUNDS, Manner, TERMS};
 use crate::control::http::Listening;
 use crate::control::socket::{ControlSocket, SocketFile};
-use crate::handover::OpenSockets;
 use crate::service::listen;
+use crate::sockets::OpenSockets;
 
 /// The keys of its sockets.
 const LISTEN: &str = "api.listen";

@@ -21,9 +21,9 @@ use super::plain::wants_openmetrics;
 use super::{encode, plain};
 use crate::admission::{Bounds, ConnectionSnapshot};
 use crate::control::http::{Listening, Respond, Terms, serve};
-use crate::handover::OpenSockets;
 use crate::health::NodeVerdict;
 use crate::service::{Service, listen};
+use crate::sockets::OpenSockets;
 use pmdns_control::report::Report;
 
 /// Connections at a time, in all and of one address.

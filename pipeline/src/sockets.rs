@@ -34,7 +34,7 @@ impl OpenSockets {
 )]
 impl OpenSockets {
     /// What has come with an offer that names it.
-    pub(super) fn named(passed: Vec<Passed>, sockets: Vec<OwnedFd>) -> Self {
+    pub(crate) fn named(passed: Vec<Passed>, sockets: Vec<OwnedFd>) -> Self {
         Self(passed.into_iter().zip(sockets).collect())
     }
 
@@ -56,25 +56,25 @@ impl OpenSockets {
     }
 
     /// The memory of the cache, in the place of what was there; `None`: it does not pass.
-    pub(super) fn set_cache(&mut self, cache: Option<(PassedCache, OwnedFd)>) {
+    pub(crate) fn set_cache(&mut self, cache: Option<(PassedCache, OwnedFd)>) {
         self.0.retain(|(passed, _)| !matches!(passed, Passed::Cache(_)));
         self.0.extend(cache.map(|(cache, memory)| (Passed::Cache(cache), memory)));
     }
 
     /// Other sockets take the place of those of this key.
-    pub(super) fn replace(&mut self, key: &str, others: Self) {
+    pub(crate) fn replace(&mut self, key: &str, others: Self) {
         self.0.retain(|(passed, _)| !matches!(passed, Passed::Socket(of, _) if of == key));
         self.0.extend(others.0);
     }
 
     /// Other descriptors of the same sockets.
-    pub(super) fn copy(&self) -> io::Result<Self> {
+    pub(crate) fn copy(&self) -> io::Result<Self> {
         let copy = |(passed, socket): &(Passed, OwnedFd)| Ok((passed.clone(), socket.try_clone()?));
         self.0.iter().map(copy).collect::<io::Result<_>>().map(Self)
     }
 
     /// What each of them is, and their descriptors in the same order.
-    pub(super) fn passed(&self) -> (Vec<Passed>, Vec<BorrowedFd<'_>>) {
+    pub(crate) fn passed(&self) -> (Vec<Passed>, Vec<BorrowedFd<'_>>) {
         self.0.iter().map(|(passed, socket)| (passed.clone(), socket.as_fd())).unzip()
     }
 }
