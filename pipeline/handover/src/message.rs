@@ -34,7 +34,7 @@ pub struct HandoverLimits {
 impl Default for HandoverLimits {
     fn default() -> Self {
         Self {
-            greeting: Duration::from_secs(2),
+            greeting: Duration::from_secs(10),
             preparing: Duration::from_secs(600),
             taking: Duration::from_secs(10),
             draining: Duration::from_secs(30),

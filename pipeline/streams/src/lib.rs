@@ -1,9 +1,9 @@
 //! Clients over streams: TCP, TLS, HTTPS and QUIC. Their queries take the same line as frames from a wire.
 //!
 //! ```text
-//!  connections ─► Door ─► rings ─► RX queue of each data core ─► line
-//!      ▲                                                          │
-//!      └── Pending ◄─ Collector ◄─ rings ◄─ TX queues ◄───────────┘
+//!  connections ─► QuerySender ─► rings ─► RX queue of each data core ─► line
+//!      ▲                                                                 │
+//!      └── Pending ◄─ Collector ◄─ rings ◄─ TX queues ◄──────────────────┘
 //! ```
 //!
 //! Threads of their own serve the connections ([`server`]). A data core sees one more port, whose queues are rings ([`driver`]).
