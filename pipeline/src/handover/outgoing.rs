@@ -169,7 +169,6 @@ impl HandOver {
         if !is_busy || self.is_under_way() {
             self.receive(now);
         }
-        self.accept(now);
         self.machine.turn(now);
         if self.is_freezing && self.cache_is_done(CacheWriting::stop) {
             self.is_freezing = false;
@@ -191,6 +190,8 @@ impl HandOver {
         while let Some(output) = self.machine.next_output() {
             step = self.carry_out(output).or(step);
         }
+        // Last: what is left to do is about the process before, whose channel goes with it.
+        self.accept(now);
         step
     }
 
