@@ -29,7 +29,8 @@ impl Keeper {
     pub fn start(
         cache_jobs: CacheJobs,
         path: PathBuf,
-        (interval, loads): (Duration, bool),
+        interval: Duration,
+        loads: bool,
         core: Option<usize>,
     ) -> io::Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));

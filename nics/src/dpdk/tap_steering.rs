@@ -132,40 +132,36 @@ fn name_of(queue: RawFd) -> Option<String> {
     (flags & libc::IFF_DETACH_QUEUE == 0).then_some(name)
 }
 
-/// An instruction: its code, its registers (destination, source), how far it jumps, and its number (linux/bpf.h).
-type Instruction = (u8, (u8, u8), i16, u32);
-
 /// A program that names one of `count` queues from `first` on, the same for all frames of a flow.
 ///
 /// The kernel's own hash (`skb->hash`) is zero for what a socket sends that is not connected, and a program of this type cannot
 /// have it computed. So it is made of the sender's address and of the ports. A frame that ends before them goes to queue 0.
 fn program(first: u32, count: u32) -> io::Result<OwnedFd> {
     // Loads from the frame take its `sk_buff` from r6, and put a number into r0.
-    let (half, word) = (|at| (0x28, (0, 0), 0, at), |at| (0x20, (0, 0), 0, at));
-    let code: [Instruction; 16] = [
-        (0xbf, (6, 1), 0, 0),            // r6 = r1
-        half(12),                        // the protocol
-        (0x15, (0, 0), 4, IPV6),         // if r0 == IPV6, skip 4
-        word(26),                        // the sender over IPv4
-        (0xbc, (7, 0), 0, 0),            // w7 = w0
-        word(34),                        // the ports, if there are no options
-        (0x05, (0, 0), 3, 0),            // skip 3
-        word(34),                        // the last word of the sender over IPv6
-        (0xbc, (7, 0), 0, 0),            // w7 = w0
-        word(54),                        // the ports
-        (0xac, (0, 7), 0, 0),            // w0 ^= w7
-        (0x24, (0, 0), 0, GOLDEN_RATIO), // w0 *= GOLDEN_RATIO
-        (0x74, (0, 0), 0, 16),           // w0 >>= 16
-        (0x94, (0, 0), 0, count.max(1)), // w0 %= count
-        (0x04, (0, 0), 0, first),        // w0 += first
-        (0x95, (0, 0), 0, 0),            // exit
+    let half = |at| instruction(0x28, (0, 0), 0, at);
+    let word = |at| instruction(0x20, (0, 0), 0, at);
+    let code = [
+        instruction(0xbf, (6, 1), 0, 0),            // r6 = r1
+        half(12),                                   // the protocol
+        instruction(0x15, (0, 0), 4, IPV6),         // if r0 == IPV6, skip 4
+        word(26),                                   // the sender over IPv4
+        instruction(0xbc, (7, 0), 0, 0),            // w7 = w0
+        word(34),                                   // the ports, if there are no options
+        instruction(0x05, (0, 0), 3, 0),            // skip 3
+        word(34),                                   // the last word of the sender over IPv6
+        instruction(0xbc, (7, 0), 0, 0),            // w7 = w0
+        word(54),                                   // the ports
+        instruction(0xac, (0, 7), 0, 0),            // w0 ^= w7
+        instruction(0x24, (0, 0), 0, GOLDEN_RATIO), // w0 *= GOLDEN_RATIO
+        instruction(0x74, (0, 0), 0, 16),           // w0 >>= 16
+        instruction(0x94, (0, 0), 0, count.max(1)), // w0 %= count
+        instruction(0x04, (0, 0), 0, first),        // w0 += first
+        instruction(0x95, (0, 0), 0, 0),            // exit
     ];
-    let written = |(code, registers, jump, number)| written(code, registers, jump, number);
-    let bytes: Vec<u8> = code.into_iter().flat_map(written).collect();
     let mut attributes = Attributes::new()
         .with(0, &SOCKET_FILTER.to_ne_bytes())
         .with(4, &to_u32(code.len()).to_ne_bytes())
-        .with_address_of(8, bytes.as_ptr())
+        .with_address_of(8, code.as_flattened().as_ptr())
         .with_address_of(16, c"Dual MIT/GPL".as_ptr().cast());
     // SAFETY: the code and the licence outlive the call.
     let number = unsafe { bpf(PROGRAM_LOAD, &mut attributes) }?;
@@ -173,7 +169,13 @@ fn program(first: u32, count: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { descriptor(number) })
 }
 
-fn written(code: u8, (destination, source): (u8, u8), jump: i16, number: u32) -> [u8; INSTRUCTION] {
+/// An instruction: its code, its registers (destination, source), how far it jumps, and its number (linux/bpf.h).
+fn instruction(
+    code: u8,
+    (destination, source): (u8, u8),
+    jump: i16,
+    number: u32,
+) -> [u8; INSTRUCTION] {
     // Two bit fields of a byte, whose order is that of the processor.
     let registers = match cfg!(target_endian = "little") {
         true => source << 4 | destination,

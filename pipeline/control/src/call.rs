@@ -68,8 +68,8 @@ pub trait Ask: Clone + Into<Call> {
     type Reply: Reply;
 }
 
-/// The table of calls: what each is, what it takes, its role, its route, the type of its reply, how long it may take, and `KEPT`
-/// if its change outlives the process.
+/// The table of calls: what each is and takes, its role and route, the type of its reply, and how long it may take. `KEPT`: its
+/// change outlives the process.
 macro_rules! calls {
     ($(
         $(#[$doc:meta])* $name:ident $(($($word:ident: $takes:ty),+))?:

@@ -90,6 +90,11 @@ impl Outgoing {
         matches!(self.stage, Stage::Draining | Stage::Ended)
     }
 
+    /// Whether writing to the cache is to end.
+    pub fn is_freezing(&self) -> bool {
+        matches!(self.stage, Stage::Freezing { .. })
+    }
+
     /// Whether the incoming process is to have ended before this one goes on.
     pub fn is_thawing(&self) -> bool {
         matches!(self.stage, Stage::Thawing { .. })

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use pmdns_config::Config;
 use pmdns_engine::clock::Clock;
 use pmdns_engine::engine::PassedMemory;
-use pmdns_engine::snapshot::{CacheJobs, SnapshotError, WriterSwitch};
+use pmdns_engine::snapshot::{CacheJobs, WriterSwitch};
 use pmdns_handover::PassedCache;
 use pmdns_nics::hugepage::Arena;
 use pmdns_stages::cache::LAYOUT;
@@ -61,16 +61,12 @@ impl CacheWriting {
     fn set_writing(&mut self, is_on: bool) -> io::Result<bool> {
         let jobs = &self.jobs;
         let pending = self.under_way.get_or_insert_with(|| jobs.set_writing(is_on));
-        let is_over = pending.is_over().map_err(to_io)?;
+        let is_over = pending.is_over().map_err(io::Error::other)?;
         if is_over {
             self.under_way = None;
         }
         Ok(is_over)
     }
-}
-
-fn to_io(error: SnapshotError) -> io::Error {
-    io::Error::other(error.to_string())
 }
 
 /// The cache of the process before, if this configuration can go on with it. Else the log says why not.

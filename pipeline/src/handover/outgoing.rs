@@ -46,8 +46,6 @@ pub(crate) struct HandOver {
     obstacle: Option<String>,
     /// `None`: nothing runs yet.
     cache: Option<CacheWriting>,
-    /// Its threads are about to write no more.
-    is_freezing: bool,
     /// What the log has said of it.
     cache_error: Option<String>,
 }
@@ -87,7 +85,6 @@ impl HandOver {
             taps,
             obstacle,
             cache: None,
-            is_freezing: false,
             cache_error: None,
         })
     }
@@ -100,9 +97,10 @@ impl HandOver {
 
     /// This configuration is in use from now on.
     pub(crate) fn follow(&mut self, config: &Config) {
-        let passed = self.cache.as_ref().map(|cache| cache.passed(config)).transpose();
+        let Some(cache) = &self.cache else { return };
+        let passed = cache.passed(config);
         let passed = passed.inspect_err(|error| tracing::warn!("the cache does not pass: {error}"));
-        self.sockets.set_cache(passed.ok().flatten().flatten());
+        self.sockets.set_cache(passed.ok().flatten());
     }
 
     /// Why no other process can take over, and so this one cannot have taken over.
@@ -170,8 +168,7 @@ impl HandOver {
             self.receive(now);
         }
         self.machine.turn(now);
-        if self.is_freezing && self.cache_is_done(CacheWriting::stop) {
-            self.is_freezing = false;
+        if self.machine.is_freezing() && self.cache_is_done(CacheWriting::stop) {
             self.machine.frozen(now);
         }
         if self.machine.is_thawing()
@@ -257,7 +254,8 @@ impl HandOver {
                     self.machine.misunderstood("the sockets cannot be passed".to_owned());
                 }
             }
-            OutgoingOutput::Freeze => self.is_freezing = true,
+            // Each turn sees whether that is done.
+            OutgoingOutput::Freeze => {}
             OutgoingOutput::Drain => return Some(Step::Drain),
             OutgoingOutput::Resume => return Some(Step::Resume),
             // A closed channel may be one of a process that lives.
@@ -280,8 +278,10 @@ impl HandOver {
     fn cache_is_done(&mut self, step: impl Fn(&mut CacheWriting) -> io::Result<bool>) -> bool {
         let done = self.cache.as_mut().map_or(Ok(true), step);
         done.unwrap_or_else(|error| {
-            if self.cache_error.replace(error.to_string()) != Some(error.to_string()) {
+            let why = Some(error.to_string());
+            if self.cache_error != why {
                 tracing::error!("the cache is not written to: {error}");
+                self.cache_error = why;
             }
             false
         })

@@ -233,7 +233,7 @@ fn keeper(
 ) -> Result<Option<Keeper>, EngineError> {
     let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
     let keep =
-        |path: &PathBuf| Keeper::start(cache_jobs.clone(), path.clone(), (interval, loads), core);
+        |path: &PathBuf| Keeper::start(cache_jobs.clone(), path.clone(), interval, loads, core);
     config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::dig::dig;
 use crate::harness::{isolated, path, sh, wait_until};
 use crate::nsd;
-use crate::pmdns::{COMMON, Pmdns, TAP_PORT, TAP_V4, run_to_failure, set_up_tap, upstream};
+use crate::pmdns::{
+    COMMON, IS_ALONE, Pmdns, TAP_PORT, TAP_V4, run_to_failure, set_up_tap, upstream,
+};
 
 /// Questions a second over the port, and seconds of them.
 const RATE: u32 = 10_000;
@@ -58,7 +60,7 @@ fn follow_each_other(name: &str, more: &str) {
         let is_over = AtomicBool::new(false);
         let (report, connections, last) = thread::scope(|threads| {
             let udp = threads.spawn(|| ask_over_the_port(SECONDS));
-            let tcp = threads.spawn(|| connect_until(&is_over));
+            let tcp = threads.spawn(|| until(&is_over, || ask(&mut connect())));
             let mut running = first;
             for number in 0..PROCESSES {
                 thread::sleep(Duration::from_secs(1));
@@ -158,7 +160,7 @@ fn each_queue_of_a_tap_has_flows_before_a_hand_over_meanwhile_and_after_it() {
         running.wait_for_times(DRAINS, 1);
         assert!(is_spread("while the one before drains", &next));
         drop(open);
-        next.wait_for("the process before has ended");
+        next.wait_for(IS_ALONE);
         // The kernel spreads them as soon as the process has seen that it is the only one with queues.
         wait_until("flows are spread after a hand-over", || is_spread("after", &next));
         let last = next.hand_over("last", &config);
@@ -202,11 +204,11 @@ pub(crate) fn ask_over_the_port(seconds: u32) -> String {
     sh(&format!("dnsperf -s {TAP_V4} -d {file} -l {seconds} -Q {RATE} -q {UNDER_WAY} -t 5"))
 }
 
-/// Opens one connection after another, with one query each. Returns how many, all of which were answered.
-fn connect_until(is_over: &AtomicBool) -> u32 {
+/// Asks one connection after another. Returns how many were answered, which are all.
+pub(crate) fn until(is_over: &AtomicBool, ask: impl Fn()) -> u32 {
     let mut count = 0;
     while !is_over.load(Ordering::Relaxed) {
-        ask(&mut connect());
+        ask();
         count += 1;
     }
     count
@@ -214,7 +216,11 @@ fn connect_until(is_over: &AtomicBool) -> u32 {
 
 /// A connection to the process that serves.
 pub(crate) fn connect() -> TcpStream {
-    let stream = TcpStream::connect(TCP).unwrap();
+    connect_to(TCP)
+}
+
+pub(crate) fn connect_to(address: impl ToSocketAddrs) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     stream
 }

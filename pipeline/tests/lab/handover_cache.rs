@@ -43,9 +43,7 @@ fn answers_outlive_the_process_that_has_asked_for_them() {
         running = running.hand_over("third", &config);
         // Who wants to take over is killed: before it writes, and after.
         for (number, step) in (1_u32..).zip(["frozen", "serving"]) {
-            let mut killed = Pmdns::launch_held(step, &config, step);
-            killed.signal("KILL");
-            killed.ended();
+            Pmdns::launch_held(step, &config, step).kill();
             running.wait_for_times("this one goes on", number as usize);
             // New answers are kept again.
             ask_all((number + 1) * NAMES, (number + 2) * NAMES);

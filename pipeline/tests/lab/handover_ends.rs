@@ -6,22 +6,18 @@ use std::thread;
 use crate::handover::{DRAINS, UNDER_WAY, ask, ask_over_the_port, connect, with_streams};
 use crate::harness::isolated;
 use crate::nsd;
-use crate::pmdns::{Pmdns, interface_exists, run_to_failure, set_up_tap};
+use crate::pmdns::{IS_ALONE, Pmdns, interface_exists, run_to_failure, set_up_tap};
 
 /// Seconds in which clients ask.
 const SECONDS: u32 = 10;
 /// What the outgoing process says when it goes on.
 const GOES_ON: &str = "the process that wanted to take over has ended; this one goes on";
-/// What the incoming process says when it is the only one.
-const IS_ALONE: &str = "the process before has ended";
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn an_incoming_process_that_ends_before_it_serves_costs_nothing() {
     lab("an_incoming_process_that_ends_before_it_serves_costs_nothing", 0, |running, config| {
-        let mut killed = Pmdns::launch_held("killed", config, "frozen");
-        killed.signal("KILL");
-        killed.ended();
+        Pmdns::launch_held("killed", config, "frozen").kill();
         goes_on(&running, 1);
         let mut stopped = Pmdns::launch_held("stopped", config, "frozen");
         stopped.signal("TERM");
@@ -52,9 +48,7 @@ fn an_incoming_process_that_hangs_is_ended() {
 fn an_incoming_process_that_has_the_ports_and_is_killed_gives_them_back() {
     let name = "an_incoming_process_that_has_the_ports_and_is_killed_gives_them_back";
     lab(name, UNDER_WAY, |running, config| {
-        let mut killed = Pmdns::launch_held("killed", config, "serving");
-        killed.signal("KILL");
-        killed.ended();
+        Pmdns::launch_held("killed", config, "serving").kill();
         goes_on(&running, 1);
         running
     });
@@ -154,9 +148,7 @@ fn take_back(running: Pmdns, config: &str, signal: &str) -> Pmdns {
     let mut next = Pmdns::launch_as("next", config);
     running.wait_for_times(DRAINS, 1);
     ask(&mut open);
-    next.signal(signal);
-    let code = next.ended();
-    assert_eq!(code, if signal == "TERM" { Some(0) } else { None }, "{}", next.log());
+    ends_by(&mut next, signal);
     goes_on(&running, 1);
     ask(&mut open);
     ask(&mut connect());
@@ -166,12 +158,17 @@ fn take_back(running: Pmdns, config: &str, signal: &str) -> Pmdns {
 /// The outgoing process gets a signal while the incoming one is about to take over.
 fn be_left(mut running: Pmdns, config: &str, signal: &str) -> Pmdns {
     let mut next = Pmdns::launch_held("next", config, "frozen");
-    running.signal(signal);
-    let code = running.ended();
-    assert_eq!(code, if signal == "TERM" { Some(0) } else { None }, "{}", running.log());
+    ends_by(&mut running, signal);
     next.signal("CONT");
     next.wait_for(IS_ALONE);
     next
+}
+
+/// Ends a process by a signal: in good order, if it is told to stop.
+fn ends_by(process: &mut Pmdns, signal: &str) {
+    process.signal(signal);
+    let code = process.ended();
+    assert_eq!(code, if signal == "TERM" { Some(0) } else { None }, "{}", process.log());
 }
 
 /// Waits until a process has gone on so often.

@@ -6,15 +6,14 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::handover::{DRAINS, QUERY, answered, ask};
+use crate::handover::{DRAINS, QUERY, answered, ask, connect_to, until};
 use crate::harness::{isolated, sh};
 use crate::nsd;
-use crate::pmdns::{COMMON, Pmdns, TAP_PORT, set_up_tap, upstream};
+use crate::pmdns::{COMMON, IS_ALONE, Pmdns, TAP_PORT, set_up_tap, upstream};
 use crate::secure_streams::{NAME, SERVER, stream_settings, write_certificate};
 
 /// Processes that follow the first one.
@@ -63,7 +62,7 @@ fn connections_of_every_transport_outlive_a_hand_over() {
                 ask_https(&mut https);
                 assert!(!next.log().contains("has ended"), "{}", next.log());
                 drop((half, tls, https));
-                next.wait_for("the process before has ended");
+                next.wait_for(IS_ALONE);
                 assert_eq!(running.ended(), Some(0), "{}", running.log());
                 running = next;
             }
@@ -78,7 +77,7 @@ fn connections_of_every_transport_outlive_a_hand_over() {
 
 impl Clients {
     fn tcp(&self) -> TcpStream {
-        connected(53)
+        connect_to((SERVER, 53))
     }
 
     fn tls(&self) -> Encrypted {
@@ -95,24 +94,8 @@ impl Clients {
         config.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::try_from(NAME).unwrap();
         let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        StreamOwned::new(connection, connected(port))
+        StreamOwned::new(connection, connect_to((SERVER, port)))
     }
-}
-
-fn connected(port: u16) -> TcpStream {
-    let stream = TcpStream::connect((SERVER, port)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    stream
-}
-
-/// Asks one connection after another. Returns how many were answered, which are all.
-fn until(is_over: &AtomicBool, ask: impl Fn()) -> u32 {
-    let mut count = 0;
-    while !is_over.load(Ordering::Relaxed) {
-        ask();
-        count += 1;
-    }
-    count
 }
 
 /// Asks in a request over HTTP/1.1 (RFC 8484, section 4.1), and waits for the answer.

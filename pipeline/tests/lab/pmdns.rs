@@ -11,6 +11,9 @@ use crate::stats::Stats;
 /// The binary this package builds.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_pmdns");
 
+/// What a process that has taken over says when it is the only one.
+pub(crate) const IS_ALONE: &str = "the process before has ended";
+
 /// Our end of the TAP port, where clients sit: `.1` and `::1`.
 pub(crate) const TAP_V4: &str = "10.97.0.2";
 /// pmdns's IPv6 address on the TAP port.
@@ -113,7 +116,7 @@ impl Pmdns {
     /// one.
     pub(crate) fn hand_over(mut self, name: &str, config: &str) -> Self {
         let mut next = Self::launch_as(name, config);
-        next.process.wait_for("the process before has ended");
+        next.process.wait_for(IS_ALONE);
         let status = self.process.wait();
         assert_eq!(status.code(), Some(0), "pmdns ended with {status}\n{}", self.process.log());
         let stats = Stats::parse(&fs::read_to_string(&self.output).unwrap());

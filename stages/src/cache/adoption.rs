@@ -74,11 +74,12 @@ impl Writer {
         }
         let tail = self.cache.tail(shard).load(Ordering::Acquire);
         let end = low_u32(self.cache.end(shard).load(Ordering::Acquire));
-        let span = Span::resumed(laps, tail, end);
-        self.begin_at(span.unwrap_or_else(|| Span::new(laps, 0)), retention);
-        if span.is_some() && self.take_stock(now) {
-            self.publish_span();
-            return Ok(());
+        if let Some(span) = Span::resumed(laps, tail, end) {
+            self.begin_at(span, retention);
+            if self.take_stock(now) {
+                self.publish_span();
+                return Ok(());
+            }
         }
         // Readers take nothing of what they hold for whole.
         self.begin_at(Span::new(laps, laps.beyond(low_u32(tail))), retention);
@@ -96,7 +97,6 @@ impl Writer {
     /// The log has this span, and nothing in it is counted yet.
     fn begin_at(&mut self, span: Span, retention: &Retention) {
         self.span = span;
-        self.published = span.tail_word();
         self.longest = to_u32(self.cache.geometry.laps.lines());
         self.stats.entries = 0;
         self.set_retention(retention);

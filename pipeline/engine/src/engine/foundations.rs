@@ -78,8 +78,6 @@ pub(super) struct Foundations {
     pub(super) writers: Vec<Writer>,
     pub(super) rings: Rings,
     pub(super) arena: ArenaReport,
-    /// Whether the cache is another process's.
-    pub(super) is_passed: bool,
     pub(super) rules: RulesPublisher,
     pub(super) inboxes: RulesInboxes,
     pub(super) digest: Digest,
@@ -95,8 +93,8 @@ impl Foundations {
     ) -> Result<Self, EngineError> {
         let EngineParts { config, topology, facts, queues, pool, streams, load_encrypted, passed } =
             parts;
-        let (shards, is_passed) = (topology.slow_path_shards, passed.is_some());
-        let (cache, writers, arena) = cache(config, facts, passed, (shards, seed))?;
+        let shards = topology.slow_path_shards;
+        let (cache, writers, arena) = cache(config, facts, passed, shards, seed)?;
         let asking = Asking::new(config, facts, seed);
         let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
         let peers = Arc::new(KnownRouters::new(gateways, seed));
@@ -151,7 +149,6 @@ impl Foundations {
             writers,
             rings,
             arena,
-            is_passed,
             rules,
             inboxes,
             digest,
@@ -183,7 +180,8 @@ fn cache(
     config: &Config,
     facts: &[PortFacts],
     passed: Option<PassedMemory>,
-    (shards, seed): (usize, Seed),
+    shards: usize,
+    seed: Seed,
 ) -> Result<(Arc<Cache>, Vec<Writer>, ArenaReport), EngineError> {
     if let Some(PassedMemory { arena, report, .. }) = passed {
         let (cache, writers) = Cache::over(arena, seed, shards)?;

@@ -72,8 +72,6 @@ pub struct Engine {
     pub clients: Option<ClientTableWriter>,
     topology: Topology,
     stop: Arc<AtomicBool>,
-    /// Whether the cache is another process's.
-    is_passed: bool,
 }
 
 /// How long the lock of a process that has ended may take to fall.
@@ -94,7 +92,7 @@ impl Engine {
     /// The other process writes no more to its cache: this one goes on with it. It comes before [`Engine::start`]. `false`: the
     /// cache is this process's own, or lacks some of its answers.
     pub fn take_cache(&mut self, config: &Config) -> Result<bool, EngineError> {
-        if !self.is_passed {
+        if !self.slow_path.iter().any(|parts| parts.resolver.writer.is_frozen()) {
             return Ok(false);
         }
         let (arena, begun) = (self.cache_jobs.cache().arena(), Instant::now());
@@ -106,18 +104,19 @@ impl Engine {
         }
         let (retention, now) = (Retention::of(config), self.cache_jobs.context().seconds);
         let writers = self.slow_path.iter_mut().map(|parts| &mut parts.resolver.writer);
-        let sound = std::thread::scope(|threads| {
-            let resume = |writer: &mut Writer| writer.resume(&retention, now);
+        let is_sound = std::thread::scope(|threads| {
+            let resume = |writer: &mut Writer| {
+                let resumed = writer.resume(&retention, now);
+                resumed.inspect_err(|error| tracing::warn!("{error}")).is_ok()
+            };
             let threads = writers.map(|writer| threads.spawn(move || resume(writer)));
             let threads: Vec<_> = threads.collect();
-            let outcomes = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(())));
-            let errors = outcomes.filter_map(Result::err);
-            errors.inspect(|error| tracing::warn!("{error}")).count() == 0
+            threads.into_iter().all(|thread| thread.join().unwrap_or(false))
         });
         let entries: u64 =
             self.slow_path.iter().map(|parts| parts.resolver.writer.stats().entries).sum();
         tracing::info!("the cache comes with {entries} answers, read in {:?}", begun.elapsed());
-        Ok(sound && entries > 0)
+        Ok(is_sound && entries > 0)
     }
 
     /// The same, with a given clock and seed.
@@ -157,7 +156,6 @@ impl Engine {
             clients: foundations.clients,
             topology,
             stop,
-            is_passed: foundations.is_passed,
         })
     }
 }

@@ -190,8 +190,8 @@ impl Sink for JsonLines {
     }
 }
 
-/// Takes the lock of a file, and says whether this process has it. Who holds it for longer than a write takes does so for
-/// another reason, and a file system may have no locks: then lines are appended all the same, each as a whole.
+/// Takes the lock of a file, and says whether this process has it. Without it lines are appended all the same, each as a whole.
+/// A file system may have no locks, and who holds one for longer than a write takes does so for another reason.
 fn lock(file: Option<&File>) -> bool {
     let Some(file) = file else { return false };
     for _ in 0..LOCK_TRIES {
