@@ -14,6 +14,9 @@ use crate::markdown::{anchors, links_of};
 const REFERENCE: &str = include_str!("../../../docs/configuration.md");
 const COUNTERS: &str = include_str!("../../../docs/counters.md");
 
+/// The parts of a decision, in their order; others may stand between them.
+const PARTS: [&str; 4] = ["Context", "Decision", "Rejected", "Consequences"];
+
 /// What every configuration needs, for examples that leave it out.
 const LEAST: &str = r#"
 [[port]]
@@ -71,9 +74,11 @@ fn each_decision_has_its_parts_and_stands_once_under_a_subject() {
     });
     let mut wrong = Vec::new();
     for (name, text) in decisions {
-        let has = |part: &str| text.contains(&format!("\n**{part}.**"));
-        if !["Context", "Decision", "Consequences"].into_iter().all(has) {
-            wrong.push(format!("{name}: write **Context.**, **Decision.** and **Consequences.**"));
+        let heads = text.lines().filter_map(|line| line.strip_prefix("**")?.split_once(".**"));
+        let found: Vec<&str> =
+            heads.map(|(head, _)| head).filter(|head| PARTS.contains(head)).collect();
+        if found != PARTS {
+            wrong.push(format!("{name}: its parts are {found:?}, and have to be {PARTS:?}"));
         }
         if listed.iter().filter(|link| **link == format!("adr/{name}") || **link == name).count()
             != 1
