@@ -16,7 +16,7 @@ use crate::{Burst, FramePool, KernelEnd};
 /// The file that makes interfaces.
 pub const TUN: &str = "/dev/net/tun";
 /// `_IOW('T', 202, int)`: takes an `ifreq`.
-const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+pub(crate) const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 /// `_IOW('T', 226, int)`.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 
@@ -33,8 +33,7 @@ impl Tap {
     ///
     /// The kernel's. Making one needs `CAP_NET_ADMIN`.
     pub fn open(name: &str) -> io::Result<Self> {
-        let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
-        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(TUN)?;
+        let file = device()?;
         // SAFETY: all-zero bytes are an `ifreq`.
         let mut request: libc::ifreq = unsafe { mem::zeroed() };
         if name.len() >= request.ifr_name.len() {
@@ -50,6 +49,12 @@ impl Tap {
         let code = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
         if code < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { file }) }
     }
+}
+
+/// The device, of which no interface is made yet.
+pub(crate) fn device() -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(TUN)
 }
 
 impl KernelEnd for Tap {

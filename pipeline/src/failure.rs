@@ -9,6 +9,8 @@ use pmdns::control::api::ApiError;
 #[cfg(feature = "dpdk")]
 use pmdns::control::metrics::server::MetricsError;
 use pmdns::health::watch::WatchError;
+#[cfg(feature = "dpdk")]
+use pmdns::keeper::KeeperError;
 use pmdns::log::LogError;
 use pmdns::query_log::find::FindError;
 use pmdns::replay::ReplayError;
@@ -42,6 +44,15 @@ pub(crate) enum Failure {
     #[cfg(feature = "dpdk")]
     #[error(transparent)]
     Run(#[from] RunError),
+    #[cfg(feature = "dpdk")]
+    #[error("cannot use what a process before has left: {0}; stop its keeper, then start it again")]
+    Left(String),
+    #[cfg(feature = "dpdk")]
+    #[error(transparent)]
+    Keeper(#[from] KeeperError),
+    #[cfg(feature = "dpdk")]
+    #[error("the process that serves has ended with exit code {0}; the lines above say why")]
+    Child(u8),
     #[cfg(not(feature = "dpdk"))]
     #[error("this pmdns was built without DPDK: `replay` and `check` work, `run` does not")]
     NoDpdk,
@@ -96,6 +107,10 @@ impl Failure {
                 | RunError::Copy(_)
                 | RunError::ThreadEnded => 1,
             },
+            #[cfg(feature = "dpdk")]
+            Self::Child(code) => *code,
+            #[cfg(feature = "dpdk")]
+            Self::Left(_) | Self::Keeper(_) => 1,
             #[cfg(not(feature = "dpdk"))]
             Self::NoDpdk => 3,
             Self::Replay(error) => match error {

@@ -20,10 +20,13 @@ pub mod control;
 pub mod handover;
 pub mod health;
 pub mod hitters;
+#[cfg(feature = "dpdk")]
+pub mod keeper;
 pub mod lists;
 pub mod log;
 pub mod lookup;
 pub mod machine;
+mod passing;
 pub mod privileges;
 pub mod query_log;
 pub mod replay;

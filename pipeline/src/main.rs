@@ -14,11 +14,13 @@ use std::sync::atomic::AtomicBool;
 #[cfg(feature = "dpdk")]
 use pmdns::control::reload::Written;
 #[cfg(feature = "dpdk")]
-use pmdns::handover::TakeOver;
+use pmdns::handover::{LeftByCrash, TakeOver};
 use pmdns::health::watch;
+#[cfg(feature = "dpdk")]
+use pmdns::keeper;
 use pmdns::query_log::find;
 #[cfg(feature = "dpdk")]
-use pmdns::run::{self, RunError};
+use pmdns::run::{self, Before, RunError};
 use pmdns::{log, machine, replay};
 use pmdns_cli::{Arguments, CheckReport, Dpdk, Program, ProgramError};
 use pmdns_config::{Config, ConfigText};
@@ -54,12 +56,29 @@ fn set_up_log() -> Result<(), Failure> {
     Ok(log::set_up(|name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned()))?)
 }
 
+#[cfg(feature = "dpdk")]
+fn keep(config: &Path, arguments: Vec<&'static str>) -> Result<(), Failure> {
+    match keeper::run(config, arguments)? {
+        0 => Ok(()),
+        code => Err(Failure::Child(code)),
+    }
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn keep(_: &Path, _: Vec<&'static str>) -> Result<(), Failure> {
+    Err(Failure::NoDpdk)
+}
+
 /// The parts of commands that need the engine.
 struct Pmdns;
 
 impl Program for Pmdns {
     fn run(&self, config: &Path) -> Result<Report, ProgramError> {
         Ok(run(config)?)
+    }
+
+    fn keep(&self, config: &Path, arguments: Vec<&'static str>) -> Result<(), ProgramError> {
+        Ok(keep(config, arguments)?)
     }
 
     fn check(&self, config: &Path, elsewhere: bool) -> CheckReport {
@@ -112,14 +131,19 @@ impl Program for Pmdns {
 
 #[cfg(feature = "dpdk")]
 fn run(config: &Path) -> Result<Report, Failure> {
+    // Before anything is opened.
+    let left = LeftByCrash::of_environment().map_err(Failure::Left)?;
     let text = ConfigText::read(config)?;
     let written = Written::of(&text);
-    let before = match text.error {
-        Some(_) => None,
-        None => TakeOver::begin(&text.config).map_err(RunError::from)?,
+    let before = match (left, &text.error) {
+        (Some(left), _) => Before::Crash(left),
+        (None, Some(_)) => Before::Nothing,
+        (None, None) => TakeOver::begin(&text.config)
+            .map_err(RunError::from)?
+            .map_or(Before::Nothing, Before::Process),
     };
-    // What a running process has passes from it.
-    if before.is_none() {
+    // What a process before has passes from it.
+    if matches!(before, Before::Nothing) || text.error.is_some() {
         check::require(&text)?;
     }
     Ok(run::run(&text.into_config()?, written, config, before)?)

@@ -17,13 +17,13 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running thread. Dropping it writes the last snapshot and ends it.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct SnapshotKeeper {
     thread: Option<JoinHandle<()>>,
     is_over: Arc<AtomicBool>,
     counters: Arc<SinkCounters>,
 }
 
-impl Keeper {
+impl SnapshotKeeper {
     /// Writes `path` every `interval`, on a thread pinned to the CPU `core` if one is given. Before that it is read, if the thread
     /// `loads`.
     pub fn start(
@@ -60,7 +60,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for SnapshotKeeper {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -1,12 +1,30 @@
-//! Messages to systemd: that pmdns is ready, that it stops, and that its data cores work (sd_notify(3)).
+//! Messages to systemd, or to a keeper: that pmdns is ready, that it stops, that its data cores work, and
+//! which descriptors are to outlive a crash (sd_notify(3)).
 
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
 use pmdns_engine::clock::Clock;
-use sd_notify::NotifyState;
+use pmdns_handover::SUCCESSOR;
+
+use crate::passing::send;
 
 /// A data core that has published nothing for so long is stuck. It does so every 10 ms.
 pub const STUCK_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a message may wait for a manager that does not read.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The variable of the environment by which a keeper says that it is one.
+pub const KEEPER: &str = "PMDNS_KEEPER";
+/// The variable by which it says that the cache is to begin [`EMPTY`].
+pub const CACHE: &str = "PMDNS_CACHE";
+/// What crashed again and again may have crashed because of its cache.
+pub const EMPTY: &str = "empty";
 
 /// The manager of this service, if the environment names one.
 #[derive(Debug, Default)]
@@ -14,32 +32,48 @@ pub struct Supervisor {
     /// How often it wants to hear that the data cores work.
     interval: Option<Duration>,
     told: Option<Instant>,
+    /// It starts the next process.
+    is_keeper: bool,
 }
 
 impl Supervisor {
     /// The one that this process's environment names, or nobody.
     pub fn from_environment() -> Self {
         // Half of the time that it waits, as sd_watchdog_enabled(3) advises.
-        Self { interval: sd_notify::watchdog_enabled().map(|wait| wait / 2), told: None }
+        let interval = sd_notify::watchdog_enabled().map(|wait| wait / 2);
+        Self { interval, told: None, is_keeper: std::env::var_os(KEEPER).is_some() }
     }
 
     /// Queries are answered from now on.
     pub fn ready(&self) {
-        tell(NotifyState::Ready);
+        tell("READY=1");
     }
 
     /// Waiting clients get their last answers.
     pub fn stopping(&self) {
-        tell(NotifyState::Stopping);
+        tell("STOPPING=1");
     }
 
     /// Tells that the data cores work, as often as it is wanted and only if they do. A manager that hears nothing restarts
     /// the service.
     pub fn watch(&mut self, now: Instant, work: impl FnOnce() -> bool) {
         if self.is_due(now) && work() {
-            tell(NotifyState::Watchdog);
+            tell("WATCHDOG=1");
             self.told = Some(now);
         }
+    }
+
+    /// Asks for the next process. `false`: nobody starts one.
+    pub fn ask_for_successor(&self) -> bool {
+        if self.is_keeper {
+            tell(SUCCESSOR);
+        }
+        self.is_keeper
+    }
+
+    /// Whether somebody starts the next process if it is asked for.
+    pub fn has_successor(&self) -> bool {
+        self.is_keeper
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -48,9 +82,27 @@ impl Supervisor {
     }
 }
 
-fn tell(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
+fn tell(message: &str) {
+    if let Err(error) = notify(message, &[]) {
         tracing::debug!("systemd was not told: {error}");
+    }
+}
+
+/// Sends a message to the manager that the environment names, with descriptors that it is to keep. If it names nobody, nothing
+/// is sent.
+pub(crate) fn notify(message: &str, kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address(&name)?)?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    send(&socket, message.as_bytes(), kept)
+}
+
+/// A file, or a name in the abstract namespace behind an `@`.
+fn address(name: &OsStr) -> io::Result<SocketAddr> {
+    match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(name),
     }
 }
 
@@ -69,7 +121,8 @@ mod tests {
     #[test]
     fn it_is_told_in_time_and_only_while_the_cores_work() {
         let start = Instant::now();
-        let mut supervisor = Supervisor { interval: Some(Duration::from_secs(5)), told: None };
+        let interval = Some(Duration::from_secs(5));
+        let mut supervisor = Supervisor { interval, ..Supervisor::default() };
         assert!(supervisor.is_due(start));
         supervisor.watch(start, || false);
         assert!(supervisor.is_due(start), "nothing was told");

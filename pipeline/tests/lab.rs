@@ -101,6 +101,8 @@ mod idle;
 mod import;
 #[path = "lab/import_cases.rs"]
 mod import_cases;
+#[path = "lab/keeper.rs"]
+mod keeper;
 #[path = "lab/kept.rs"]
 mod kept;
 #[path = "lab/kernel.rs"]

@@ -145,7 +145,7 @@ const KEYS: [(&str, Of); 26] = [
 ];
 
 /// Fields whose length code holds to a constant, by file and constant.
-const TABLES: [(&str, &str, Of); 23] = [
+const TABLES: [(&str, &str, Of); 24] = [
     (
         "stages/src/cache/hits.rs",
         "MAX_SAMPLES",
@@ -172,6 +172,7 @@ const TABLES: [(&str, &str, Of); 23] = [
         "MAX_FLOODS",
         Ours("a larger flood displaces the smallest"),
     ),
+    ("pipeline/src/keeper.rs", "MAX_NAMES", Ours("processes of the keeper itself")),
     (
         "pipeline/src/zone_limits.rs",
         "MAX_ZONE_LIMITS",

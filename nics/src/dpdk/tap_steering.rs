@@ -8,17 +8,25 @@ use std::ffi::c_int;
 use std::fs;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 use pmdns_config::narrow::to_u32;
 
-use crate::tap::TUN;
+use crate::tap::{TUN, TUNSETIFF, device};
 use crate::xdp::bpf::{Attributes, INSTRUCTION, PROGRAM_LOAD, bpf, descriptor};
 
 /// `_IOR('T', 210, unsigned int)`: writes an `ifreq`.
 const TUNGETIFF: libc::Ioctl = 0x8004_54d2_u32 as libc::Ioctl;
 /// `_IOR('T', 224, int)`: takes the descriptor of a program, or -1.
 const TUNSETSTEERINGEBPF: libc::Ioctl = 0x8004_54e0_u32 as libc::Ioctl;
+/// `_IOW('T', 217, int)`: takes an `ifreq`.
+const TUNSETQUEUE: libc::Ioctl = 0x4004_54d9_u32 as libc::Ioctl;
+/// What queues of an interface have in common.
+const KIND: c_int = libc::IFF_TAP
+    | libc::IFF_NO_PI
+    | libc::IFF_MULTI_QUEUE
+    | libc::IFF_VNET_HDR
+    | libc::IFF_ONE_QUEUE;
 /// A program type (linux/bpf.h).
 const SOCKET_FILTER: u32 = 1;
 /// A protocol in a frame (linux/if_ether.h).
@@ -33,6 +41,8 @@ pub struct TapSteering {
     /// A queue of this process, and how many it has.
     queue: OwnedFd,
     own: u32,
+    /// A queue that nothing comes to. The interface is there as long as it is open.
+    holder: OwnedFd,
     /// Programs that name queues: as many of the first ones, and the one behind them; those that others had `before`, and those
     /// that came after them.
     first: OwnedFd,
@@ -47,10 +57,11 @@ impl TapSteering {
     pub fn new(interface: &str, before: u32) -> io::Result<Self> {
         let queue = queue_of(interface)?.ok_or(io::ErrorKind::NotFound)?;
         let own = Self::queues(interface).saturating_sub(before);
+        let holder = holder_of(&queue)?;
         let interface = interface.to_owned();
         let (first, next) = (program(0, own)?, program(own, 1)?);
         let (earlier, later) = (program(0, before)?, program(before, own)?);
-        Ok(Self { interface, queue, own, first, next, earlier, later })
+        Ok(Self { interface, queue, own, holder, first, next, earlier, later })
     }
 
     /// The queues that processes have of an interface now. There is none yet if it is not there.
@@ -59,6 +70,11 @@ impl TapSteering {
         let names = folder.into_iter().flatten().flatten().map(|entry| entry.file_name());
         let count = names.filter(|name| name.to_string_lossy().starts_with("tx-")).count();
         u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// What the interface is there by, though the queues of this process close.
+    pub fn holder(&self) -> BorrowedFd<'_> {
+        self.holder.as_fd()
     }
 
     /// Whether no other process has queues.
@@ -116,17 +132,46 @@ fn queue_of(interface: &str) -> io::Result<Option<OwnedFd>> {
     Ok(None)
 }
 
-/// The interface of a queue. `None`: it is detached.
-fn name_of(queue: RawFd) -> Option<String> {
+/// Another queue of the interface of `queue`, which is detached: nothing comes to it.
+fn holder_of(queue: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut request = request_of(queue.as_raw_fd())?;
+    let holder = device()?.into();
+    // The interface takes the kind of headers of the queue that came last, so it has to be that of the others.
+    request.ifr_ifru.ifru_flags = to_flags(flags_of(&request) & KIND)?;
+    ask(&holder, TUNSETIFF, &mut request)?;
+    request.ifr_ifru.ifru_flags = to_flags(libc::IFF_DETACH_QUEUE)?;
+    ask(&holder, TUNSETQUEUE, &mut request)?;
+    Ok(holder)
+}
+
+fn ask(queue: &OwnedFd, what: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: the queue is open, and the request is an `ifreq` that outlives the call.
+    let code = unsafe { libc::ioctl(queue.as_raw_fd(), what, &raw mut *request) };
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn to_flags(flags: c_int) -> io::Result<libc::c_short> {
+    libc::c_short::try_from(flags).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// The name and the flags of a queue.
+fn request_of(queue: RawFd) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero bytes are an `ifreq`.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     // SAFETY: the kernel writes an `ifreq`, which outlives the call.
     let code = unsafe { libc::ioctl(queue, TUNGETIFF, &raw mut request) };
-    if code < 0 {
-        return None;
-    }
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(request) }
+}
+
+fn flags_of(request: &libc::ifreq) -> c_int {
     // SAFETY: the kernel has set the flags of the union.
-    let flags = c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+    c_int::from(unsafe { request.ifr_ifru.ifru_flags })
+}
+
+/// The interface of a queue. `None`: it is detached.
+fn name_of(queue: RawFd) -> Option<String> {
+    let request = request_of(queue).ok()?;
+    let flags = flags_of(&request);
     let name = request.ifr_name.iter().take_while(|byte| **byte != 0);
     let name = name.map(|byte| char::from(byte.cast_unsigned())).collect();
     (flags & libc::IFF_DETACH_QUEUE == 0).then_some(name)

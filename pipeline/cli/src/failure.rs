@@ -62,6 +62,9 @@ pub enum Failure {
     /// The new configuration is refused.
     #[error("not reloaded, the rules in use stay: {0}")]
     Reload(String),
+    /// No other process takes over.
+    #[error("nothing has changed, the running process serves on: {0}")]
+    Upgrade(String),
     /// `capture`.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -130,6 +133,7 @@ impl Failure {
             Self::Program(error) => error.exit_code,
             Self::Config(_) | Self::Import(_) | Self::Write { .. } | Self::NoDatabase(_) => 2,
             Self::Reload(_) => 2,
+            Self::Upgrade(_) => 1,
             Self::Ask(error)
             | Self::Capture(CaptureError::Ask(error))
             | Self::Top(TopError::Ask(error))

@@ -25,6 +25,7 @@ mod profile;
 mod program;
 mod rates;
 mod top;
+mod upgrade;
 
 pub use commands::Arguments;
 pub use failure::Failure;

@@ -17,6 +17,13 @@ pub trait Program {
     /// Something is missing or wrong, or it cannot serve any more.
     fn run(&self, config: &Path) -> Result<Report, ProgramError>;
 
+    /// Keeps a process that serves running, with these arguments beside, until this one is told to stop.
+    ///
+    /// # Errors
+    ///
+    /// The first process could not start, or the last one could not serve any more.
+    fn keep(&self, config: &Path, arguments: Vec<&'static str>) -> Result<(), ProgramError>;
+
     /// Checks a configuration, and whether this machine has what it asks for, unless it is for one that is `elsewhere`.
     fn check(&self, config: &Path, elsewhere: bool) -> CheckReport;
 

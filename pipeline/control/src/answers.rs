@@ -23,6 +23,22 @@ pub struct InstanceState {
     pub records: usize,
     /// Whether what is said at run time is kept in a file.
     pub kept: bool,
+    /// The number of the process.
+    #[serde(default)]
+    pub process: u32,
+    /// How far another process has come that takes over, or why the last one has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hand_over: Option<HandOverState>,
+}
+
+/// How a hand-over to another process goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandOverState {
+    /// Another process takes over.
+    UnderWay,
+    /// The last one did not, and why.
+    Failed(String),
 }
 
 /// A change that was made.

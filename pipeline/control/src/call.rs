@@ -169,6 +169,8 @@ calls! {
     Resume: Operate POST "/api/v1/resume" -> Done, KNOWN;
     /// Read the rules anew from the file.
     Reload: Operate POST "/api/v1/reload" -> Done, WORK;
+    /// Have the next process take over, with the program and the file as they are now.
+    Upgrade: Operate POST "/api/v1/upgrade" -> Done, KNOWN;
     /// The configuration in use.
     Config: Read GET "/api/v1/config" -> Configuration, KNOWN;
     /// What the file says otherwise.

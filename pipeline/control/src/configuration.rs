@@ -3,19 +3,25 @@
 use std::fmt;
 
 use crate::answers::{
-    ConfigDifference, Configuration, DifferentKey, InstanceState, MAX_CHANGES_SHOWN, RuntimeChange,
+    ConfigDifference, Configuration, DifferentKey, HandOverState, InstanceState, MAX_CHANGES_SHOWN,
+    RuntimeChange,
 };
 use crate::listings::whose;
 
 impl fmt::Display for InstanceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { version, uptime_seconds, rules, reloading, entries, records, kept } = self;
-        writeln!(f, "pmdns {version}, up for {uptime_seconds} s")?;
+        let Self { version, uptime_seconds, rules, reloading, entries, records, .. } = self;
+        writeln!(f, "pmdns {version}, process {}, up for {uptime_seconds} s", self.process)?;
+        match &self.hand_over {
+            Some(HandOverState::UnderWay) => writeln!(f, "another process takes over")?,
+            Some(HandOverState::Failed(why)) => writeln!(f, "no other process took over: {why}")?,
+            None => {}
+        }
         writeln!(f, "rules: {rules}")?;
         if *reloading {
             writeln!(f, "files are being read for a reload")?;
         }
-        let end = if *kept { "" } else { ", until the instance stops" };
+        let end = if self.kept { "" } else { ", until the instance stops" };
         writeln!(f, "{entries} names and {records} local records of run time{end}")
     }
 }
@@ -75,11 +81,15 @@ mod tests {
             rules: "7 local names".into(),
             entries: 3,
             kept: true,
+            process: 7,
             ..InstanceState::default()
         };
-        let start = "pmdns 1.2.3, up for 60 s\nrules: 7 local names\n";
+        let start = "pmdns 1.2.3, process 7, up for 60 s\nrules: 7 local names\n";
         let end = "3 names and 0 local records of run time";
         assert_eq!(state.to_string(), format!("{start}{end}\n"));
+        let failed = Some(HandOverState::Failed("no room".into()));
+        let told = InstanceState { hand_over: failed, ..state.clone() }.to_string();
+        assert!(told.contains("\nno other process took over: no room\n"), "{told}");
         let state = InstanceState { reloading: true, kept: false, ..state };
         assert_eq!(
             state.to_string(),

@@ -51,6 +51,7 @@ impl Call {
             Self::Trace(search) => format!("trace{}", packets(search)),
             Self::Capture(search) => format!("capture{}", packets(search)),
             Self::Reload => "reload".to_owned(),
+            Self::Upgrade => "upgrade".to_owned(),
             Self::Purge(PurgeOrder { name, suffix, r#type }) => {
                 format!(
                     "purge {name}{}{}",

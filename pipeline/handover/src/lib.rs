@@ -20,19 +20,27 @@
 //!
 //! [`Outgoing`] and [`Incoming`] decide. They are told the time, messages, and what came of the last output, and say what to do
 //! by outputs. Sockets, files and threads are the caller's.
+//!
+//! A [`Keeper`] is the parent of these processes, if they have one: it starts them, and keeps descriptors for a crash.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test stops at what it does not expect"))]
 
 mod incoming;
+mod keeper;
 mod message;
+mod notice;
 mod outgoing;
 #[cfg(test)]
 mod simulation;
 
 pub use incoming::{Incoming, IncomingOutput};
+pub use keeper::{
+    ChildEnd, ChildStart, Keeper, KeeperEvent, KeeperOutput, KeeperSignal, ProcessId, SILENCE,
+};
 pub use message::{
     BadMessage, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE, MAX_PASSED, Offer,
     PROTOCOL, Passed, PassedCache,
 };
+pub use notice::{MAX_NOTICE, Notice, SUCCESSOR};
 pub use outgoing::{Outgoing, OutgoingOutput};

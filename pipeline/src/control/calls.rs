@@ -25,6 +25,7 @@ pub fn state(reloader: &Reloader, gauges: &Gauges) -> InstanceState {
         uptime_seconds: gauges.clock.duration_of(gauges.clock.now()).as_secs(),
         rules: reloader.rules().to_owned(),
         reloading: reloader.is_reading(),
+        process: std::process::id(),
         ..InstanceState::default()
     }
 }

@@ -19,7 +19,7 @@ use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
 use pmdns_engine::rules::{BuildError, RulesPublisher};
-use reading::{Fresh, Read, read, restart_for};
+use reading::{Fresh, Read, other_process_for, read};
 pub use reading::{Written, describe};
 
 use super::metrics::server::MetricsListener;
@@ -95,6 +95,9 @@ pub struct Reloader {
     /// The version of what is said of names at run time: as it was lent last, and as every thread has it.
     lent_version: u64,
     version: u64,
+    /// Another process is started where keys need one, and whether one is to be now.
+    has_successor: bool,
+    wants_successor: bool,
 }
 
 impl Reloader {
@@ -123,6 +126,8 @@ impl Reloader {
             clients: None,
             lent_version: 0,
             version: 0,
+            has_successor: false,
+            wants_successor: false,
         }
     }
 
@@ -182,6 +187,16 @@ impl Reloader {
     /// is repeated until a reload has succeeded.
     pub fn note_news(&mut self) {
         self.reload.note_news();
+    }
+
+    /// Another process can be started that takes over.
+    pub fn set_successor(&mut self, has_successor: bool) {
+        self.has_successor = has_successor;
+    }
+
+    /// Whether the reload that has ended needs another process. It is said once.
+    pub fn take_successor_request(&mut self) -> bool {
+        std::mem::take(&mut self.wants_successor)
     }
 
     /// The configuration that the rules in use were made from.
@@ -337,7 +352,14 @@ impl Reloader {
         let done = match &fresh {
             Fresh::All(fresh) => {
                 self.rules = describe(&fresh.digest);
-                format!("{}{}", self.rules, restart_for(&self.first.fixed.changed(&written.fixed)))
+                let changed = self.first.fixed.changed(&written.fixed);
+                self.wants_successor = self.has_successor && !changed.is_empty();
+                let how = if self.has_successor {
+                    "the next process takes over with"
+                } else {
+                    "restart for"
+                };
+                format!("{}{}", self.rules, other_process_for(how, &changed))
             }
             Fresh::Upstreams(_) => String::new(),
         };

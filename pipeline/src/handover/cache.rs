@@ -14,6 +14,8 @@ use pmdns_stages::cache::LAYOUT;
 use pmdns_stages::wire::name::Seed;
 use siphasher::sip::SipHasher24;
 
+use crate::supervisor::{CACHE, EMPTY};
+
 /// Who writes to the cache: the threads of this process, or another one.
 #[derive(Debug)]
 pub(crate) struct CacheWriting {
@@ -76,7 +78,10 @@ pub(crate) fn adopted(
 ) -> Option<PassedMemory> {
     let begins_empty = |why: &str| tracing::info!("the cache begins empty: {why}");
     let Some((facts, memory)) = passed else {
-        begins_empty("the memory of the running process cannot pass (`cache.pages`)");
+        begins_empty(match std::env::var_os(CACHE).is_some_and(|cache| cache == EMPTY) {
+            true => "processes have crashed again and again, and it may be the cause",
+            false => "the memory of the process before cannot pass (`cache.pages`)",
+        });
         return None;
     };
     if facts.layout != LAYOUT {

@@ -1,21 +1,17 @@
 //! The local socket between the two processes: packets, and descriptors beside them (unix(7), cmsg(3)).
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use pmdns_handover::{MAX_MESSAGE, MAX_PASSED};
+use pmdns_handover::MAX_MESSAGE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::control::socket::{listen, remove_left};
+use crate::passing::{self, Packet};
 
 /// Only its owner may connect.
 const MODE: u32 = 0o600;
@@ -23,8 +19,6 @@ const MODE: u32 = 0o600;
 const BACKLOG: i32 = 8;
 /// Packets that are read at a time: no side says more in the whole of a hand-over.
 pub(super) const MAX_PACKETS: usize = 8;
-/// Bytes of descriptors beside a packet.
-const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(MAX_PASSED));
 
 /// Where the next process connects. Its file stays, because the next process has the same socket.
 #[derive(Debug)]
@@ -112,14 +106,7 @@ impl Channel {
 
     /// Sends a packet, and copies of descriptors.
     pub(crate) fn send(&self, packet: &[u8], passed: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); ANCILLARY];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !passed.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(passed)) {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let flags = SendFlags::NOSIGNAL;
-        sendmsg(&self.socket, &[IoSlice::new(packet)], &mut beside, flags)?;
-        Ok(())
+        passing::send(&self.socket, packet, passed)
     }
 
     /// The next packet; `None`: there is none yet.
@@ -134,28 +121,11 @@ impl Channel {
     }
 
     fn receive_once(&self) -> io::Result<Option<Received>> {
-        let mut packet = vec![0; MAX_MESSAGE + 1];
-        let mut space = [MaybeUninit::uninit(); ANCILLARY];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let mut slices = [IoSliceMut::new(&mut packet)];
-        let received = match recvmsg(&self.socket, &mut slices, &mut beside, flags) {
-            Ok(received) => received,
-            Err(rustix::io::Errno::AGAIN) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        if received.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(io::Error::other("more descriptors than a packet may bring"));
-        }
-        if received.bytes == 0 {
-            return Ok(Some(Received::Closed));
-        }
-        packet.truncate(received.bytes);
-        let descriptors = beside.drain().flat_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
-            _ => Vec::new(),
-        });
-        Ok(Some(Received::Packet(packet, descriptors.collect())))
+        let packet = passing::receive(&self.socket, MAX_MESSAGE + 1)?;
+        Ok(packet.map(|Packet { bytes, descriptors, .. }| match bytes.is_empty() {
+            true => Received::Closed,
+            false => Received::Packet(bytes, descriptors),
+        }))
     }
 
     /// Whether the process at the other end has ended.

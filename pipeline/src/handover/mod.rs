@@ -7,6 +7,8 @@ mod channel;
 #[cfg(feature = "dpdk")]
 mod incoming;
 #[cfg(feature = "dpdk")]
+mod kept;
+#[cfg(feature = "dpdk")]
 mod outgoing;
 #[cfg(feature = "dpdk")]
 mod passed;
@@ -20,7 +22,11 @@ pub(crate) use self::cache::adopted;
 #[cfg(feature = "dpdk")]
 pub use self::incoming::TakeOver;
 #[cfg(feature = "dpdk")]
-pub(crate) use self::outgoing::{HandOver, Step};
+pub use self::kept::LeftByCrash;
+#[cfg(feature = "dpdk")]
+pub(crate) use self::kept::{FIRST, inherited};
+#[cfg(feature = "dpdk")]
+pub(crate) use self::outgoing::{HandOver, OpenedForNext, Step};
 #[cfg(feature = "dpdk")]
 pub use self::process::HandoverError;
 #[cfg(feature = "dpdk")]

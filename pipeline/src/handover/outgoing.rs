@@ -13,6 +13,7 @@ use pmdns_nics::dpdk::{are_devices_shared, share_devices};
 
 use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
+use super::kept::Kept;
 use super::process::{HandoverError, SOCKET, at, obstacle, path};
 use super::taps::{Taps, TapsBefore};
 use crate::control::socket::SocketFile;
@@ -27,6 +28,13 @@ pub(crate) enum Step {
     Resume,
     /// End, and leave everything as it is.
     End,
+}
+
+/// What passes to the next process, but for the cache.
+pub(crate) struct OpenedForNext {
+    /// Sockets, and the files of local ones.
+    pub(crate) copies: (OpenSockets, Vec<Arc<SocketFile>>),
+    pub(crate) taps: TapsBefore,
 }
 
 /// The way out of this process.
@@ -48,6 +56,12 @@ pub(crate) struct HandOver {
     cache: Option<CacheWriting>,
     /// What the log has said of it.
     cache_error: Option<String>,
+    /// What a crash is to leave.
+    kept: Kept,
+    /// It is not that which is there now.
+    is_stale: bool,
+    /// Why the last process has not taken over.
+    failure: Option<String>,
 }
 
 impl HandOver {
@@ -56,9 +70,10 @@ impl HandOver {
     pub(crate) fn open(
         config: &Config,
         inherited: &mut OpenSockets,
-        (mut sockets, files): (OpenSockets, Vec<Arc<SocketFile>>),
-        taps: TapsBefore,
+        kept: Option<Kept>,
+        opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
+        let OpenedForNext { copies: (mut sockets, files), taps } = opened;
         let path = path(config);
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
@@ -86,6 +101,9 @@ impl HandOver {
             obstacle,
             cache: None,
             cache_error: None,
+            kept: kept.unwrap_or_default(),
+            is_stale: false,
+            failure: None,
         })
     }
 
@@ -101,6 +119,7 @@ impl HandOver {
         let passed = cache.passed(config);
         let passed = passed.inspect_err(|error| tracing::warn!("the cache does not pass: {error}"));
         self.sockets.set_cache(passed.ok().flatten());
+        self.is_stale = true;
     }
 
     /// Why no other process can take over, and so this one cannot have taken over.
@@ -111,6 +130,11 @@ impl HandOver {
     /// Whether changes of operators have to wait.
     pub(crate) fn is_under_way(&self) -> bool {
         self.machine.is_under_way()
+    }
+
+    /// Why the last process that wanted to take over has not, if that is news.
+    pub(crate) fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
     }
 
     /// Copies of the sockets, to take in connections again.
@@ -127,6 +151,7 @@ impl HandOver {
     /// Others are passed from now on in the place of those of this key.
     pub(crate) fn replace(&mut self, key: &str, others: OpenSockets) {
         self.sockets.replace(key, others);
+        self.is_stale = true;
     }
 
     /// This is the only process: its TAPs spread what comes, and its files and devices go with it.
@@ -164,6 +189,9 @@ impl HandOver {
         // What a drain asks for is done between two turns.
         let was_draining = self.machine.is_draining();
         self.steer(Taps::turn);
+        if std::mem::take(&mut self.is_stale) {
+            self.keep();
+        }
         if !is_busy || self.is_under_way() {
             self.receive(now);
         }
@@ -176,6 +204,7 @@ impl HandOver {
             && self.cache_is_done(CacheWriting::go_on)
         {
             tracing::warn!("the process that wanted to take over has ended; this one goes on");
+            self.failure = self.failure.take().or_else(|| Some("it has ended".to_owned()));
             self.channel = None;
             self.own();
             self.machine.thawed(true);
@@ -262,10 +291,12 @@ impl HandOver {
             OutgoingOutput::Thaw => self.kill(),
             OutgoingOutput::Kill(why) => {
                 tracing::warn!("the process that wants to take over is ended: {why}");
+                self.failure = Some(why);
                 self.kill();
             }
             OutgoingOutput::Close(why) => {
                 tracing::info!("no other process takes over: {why}");
+                self.failure = Some(why);
                 self.channel = None;
                 self.own();
             }
@@ -295,8 +326,16 @@ impl HandOver {
         }
     }
 
+    /// Has everything kept that a crash is to leave.
+    fn keep(&mut self) {
+        if let Err(error) = self.kept.keep(&self.sockets, self.taps.holders()) {
+            tracing::warn!("a crash would lose the cache and connections: {error}");
+        }
+    }
+
     /// This process ends. The socket's file goes with it, unless another process has it.
-    pub(crate) fn remove_file(&self) {
+    pub(crate) fn remove_file(&mut self) {
+        self.kept.forget();
         if self.socket.is_some() && !are_devices_shared() {
             let _ = std::fs::remove_file(&self.path);
         }

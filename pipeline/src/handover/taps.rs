@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use pmdns_config::{Config, PortSettings, interface_made};
 use pmdns_nics::dpdk::TapSteering;
@@ -54,6 +55,11 @@ impl Taps {
     /// The process before has everything again.
     pub(super) fn give_back(&self) -> io::Result<()> {
         self.taps.iter().try_for_each(TapSteering::to_earlier)
+    }
+
+    /// What each interface is there by, though every queue of a process closes.
+    pub(super) fn holders(&self) -> Vec<BorrowedFd<'_>> {
+        self.taps.iter().map(TapSteering::holder).collect()
     }
 
     /// There will be one process soon. Until the kernel has closed the queues of the other one, nothing may be led to these.

@@ -33,6 +33,12 @@ impl Services<'_> {
             PendingCall::Drain(caller) => self.set_state(NodeState::Drained, caller),
             PendingCall::Resume(caller) => self.set_state(NodeState::Serving, caller),
             PendingCall::Reload(caller) => self.reloader.ask_for(caller),
+            PendingCall::Upgrade(caller) => match self.passing.request_successor() {
+                Ok(()) => {
+                    caller.done("the next process is started; this one serves until that does")
+                }
+                Err(why) => caller.refuse(Refusal::Unable, why),
+            },
             PendingCall::Config(caller) => caller.reply(Ok(self.configuration())),
             PendingCall::ConfigDiff(caller) => self.tell_difference(caller),
             PendingCall::Views(caller) => caller.reply(Ok(views(self.reloader.config()))),
@@ -95,6 +101,7 @@ impl Services<'_> {
     fn state(&self) -> InstanceState {
         let mut state = state(&self.reloader, &self.gauges);
         self.runtime.note_in(&mut state);
+        state.hand_over = self.passing.state();
         state
     }
 

@@ -19,7 +19,7 @@ use crate::control::metrics::server::{KEY, MetricsServer};
 use crate::control::reload::{Reloader, Written};
 use crate::handover::{HandOver, Step, TakeOver};
 use crate::log;
-use crate::snapshot::Keeper;
+use crate::snapshot::SnapshotKeeper;
 use crate::sockets::OpenSockets;
 use crate::streams::OpenStreams;
 use crate::supervisor::{Supervisor, stuck_worker};
@@ -29,6 +29,9 @@ use pmdns_control::report::Report;
 const LOOK: Duration = Duration::from_millis(20);
 /// The same while a client waits for a change.
 const SHORT_LOOK: Duration = Duration::from_millis(1);
+
+/// Why the next process is not started.
+const NO_KEEPER: &str = "nobody starts the next process: run pmdns with --keeper, or start `pmdns run` beside this process";
 
 /// Everything that runs.
 pub(super) struct Instance<'c> {
@@ -43,7 +46,7 @@ pub(super) struct Instance<'c> {
     /// The CPU of threads that are not the engine's.
     core: Option<usize>,
     /// Writes snapshots of the cache.
-    keeper: Option<Keeper>,
+    keeper: Option<SnapshotKeeper>,
     supervisor: Supervisor,
 }
 
@@ -99,9 +102,15 @@ impl<'c> Instance<'c> {
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
         let keeper = keeper(config, &services.cache_jobs, !has_come_with_cache, core)?;
-        services.snapshot = keeper.as_ref().map(Keeper::counters);
+        services.snapshot = keeper.as_ref().map(SnapshotKeeper::counters);
         let servers = Some(Servers::start(operators, core)?);
         let supervisor = Supervisor::from_environment();
+        let obstacle = match supervisor.has_successor() {
+            true => hand_over.obstacle().map(str::to_owned),
+            false => Some(NO_KEEPER.to_owned()),
+        };
+        services.reloader.set_successor(obstacle.is_none());
+        services.passing.obstacle = obstacle;
         tracing::info!("ready");
         supervisor.ready();
         match &mut take_over {
@@ -146,6 +155,10 @@ impl<'c> Instance<'c> {
             (false, _) => {}
         }
         if !services.passing.is_under_way && services.follow() {
+            if services.reloader.take_successor_request() {
+                let asked = services.passing.request_successor();
+                asked.unwrap_or_else(|why| tracing::warn!("no other process is started: {why}"));
+            }
             self.hand_over.follow(services.reloader.config());
             if let Some(servers) = &mut self.servers {
                 servers.follow(&mut services.reloader, &mut self.hand_over);
@@ -182,6 +195,11 @@ impl<'c> Instance<'c> {
             Some(Step::End) => self.has_handed_over = true,
         }
         services.passing.is_under_way = self.hand_over.is_under_way();
+        services.passing.failure =
+            self.hand_over.take_failure().or_else(|| services.passing.failure.take());
+        if services.passing.take_request() {
+            self.supervisor.ask_for_successor();
+        }
     }
 
     /// Waits for what comes up.
@@ -192,7 +210,7 @@ impl<'c> Instance<'c> {
 
     /// Ends every thread. Returns the final counters.
     pub(super) fn stop(self) -> Result<Report, RunError> {
-        let Self { mut services, servers, running, hand_over, has_handed_over, .. } = self;
+        let Self { mut services, servers, running, mut hand_over, has_handed_over, .. } = self;
         let (keeper, supervisor) = (self.keeper, self.supervisor);
         hand_over.leave_ports(self.take_over.is_some());
         hand_over.remove_file();
@@ -230,10 +248,11 @@ fn keeper(
     cache_jobs: &CacheJobs,
     loads: bool,
     core: Option<usize>,
-) -> Result<Option<Keeper>, EngineError> {
+) -> Result<Option<SnapshotKeeper>, EngineError> {
     let interval = Duration::from_secs(config.cache.snapshot_interval_seconds);
-    let keep =
-        |path: &PathBuf| Keeper::start(cache_jobs.clone(), path.clone(), interval, loads, core);
+    let keep = |path: &PathBuf| {
+        SnapshotKeeper::start(cache_jobs.clone(), path.clone(), interval, loads, core)
+    };
     config.cache.snapshot.as_ref().map(keep).transpose().map_err(EngineError::Thread)
 }
 

@@ -24,29 +24,47 @@ use self::instance::InstanceParts;
 use self::opened::Opened;
 use self::ports::StartedPorts;
 use crate::control::reload::Written;
-use crate::handover::{HandOver, HandoverError, TakeOver, TapsBefore, adopted};
+use crate::handover::{
+    HandOver, HandoverError, LeftByCrash, OpenedForNext, TakeOver, TapsBefore, adopted,
+};
 use crate::runtime::{OpenChanges, unix_time};
 use pmdns_control::report::Report;
 use pmdns_nics::dpdk;
 use pmdns_nics::machine::Machine;
 
+/// What there was before this process.
+pub enum Before {
+    /// Nothing that is there still.
+    Nothing,
+    /// A process that runs, from which this one takes over.
+    Process(TakeOver),
+    /// A process that has crashed.
+    Crash(LeftByCrash),
+}
+
 /// Serves with `config`, which was `written` so at `path`, and with the changes that operators have made at run time before, until
-/// SIGINT or SIGTERM. Returns the final
-/// counters. SIGHUP has the rules read anew. It may `take_over` from another process; if not, the machine meets every
-/// [condition](crate::machine::CONDITIONS).
+/// SIGINT or SIGTERM. Returns the final counters. SIGHUP has the rules read anew. If there was nothing `before` it, the machine
+/// meets every [condition](crate::machine::CONDITIONS).
 pub fn run(
     config: &Config,
     written: Written,
     path: &Path,
-    mut take_over: Option<TakeOver>,
+    before: Before,
 ) -> Result<Report, RunError> {
     // Asked first, because the EAL pins this thread to its main core.
     let Machine { cores, .. } = Machine::this();
     let stop = flag_of(&[SIGINT, SIGTERM]).map_err(RunError::Signal)?;
     let hangup = flag_of(&[SIGHUP]).map_err(RunError::Signal)?;
+    let has_predecessor = !matches!(before, Before::Nothing);
+    let (mut take_over, left) = match before {
+        Before::Nothing => (None, None),
+        Before::Process(take_over) => (Some(take_over), None),
+        Before::Crash(left) => (None, Some(left)),
+    };
     dpdk::share_devices(take_over.is_some());
     let taken = take_over.as_mut().map(|before| before.take_sockets(&stop));
-    let mut sockets = taken.unwrap_or_default();
+    let (of_crash, left) = left.map(LeftByCrash::into_parts).unzip();
+    let mut sockets = taken.or(of_crash).unwrap_or_default();
     // From its offer on, the running process keeps no more changes.
     let changes = OpenChanges::read(config, unix_time())?;
     let (base, config) = (config, &changes.config.clone());
@@ -54,10 +72,10 @@ pub fn run(
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let taps = TapsBefore::of(config);
     let mut ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
-    if take_over.is_some() {
+    if has_predecessor {
         ports.cache = adopted(config, sockets.take_cache());
     }
-    let hand_over = HandOver::open(config, &mut sockets, copies, taps)?;
+    let hand_over = HandOver::open(config, &mut sockets, left, OpenedForNext { copies, taps })?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());
     }

@@ -204,6 +204,12 @@ pub(crate) fn ask_over_the_port(seconds: u32) -> String {
     sh(&format!("dnsperf -s {TAP_V4} -d {file} -l {seconds} -Q {RATE} -q {UNDER_WAY} -t 5"))
 }
 
+/// The number of a report of dnsperf.
+pub(crate) fn lost(report: &str) -> u32 {
+    let text = report.split("Queries lost:").nth(1).and_then(|rest| rest.split_whitespace().next());
+    text.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{report}"))
+}
+
 /// Asks one connection after another. Returns how many were answered, which are all.
 pub(crate) fn until(is_over: &AtomicBool, ask: impl Fn()) -> u32 {
     let mut count = 0;

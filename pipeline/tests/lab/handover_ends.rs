@@ -3,7 +3,7 @@
 use std::fs;
 use std::thread;
 
-use crate::handover::{DRAINS, UNDER_WAY, ask, ask_over_the_port, connect, with_streams};
+use crate::handover::{DRAINS, UNDER_WAY, ask, ask_over_the_port, connect, lost, with_streams};
 use crate::harness::isolated;
 use crate::nsd;
 use crate::pmdns::{IS_ALONE, Pmdns, interface_exists, run_to_failure, set_up_tap};
@@ -174,10 +174,4 @@ fn ends_by(process: &mut Pmdns, signal: &str) {
 /// Waits until a process has gone on so often.
 fn goes_on(running: &Pmdns, times: usize) {
     running.wait_for_times(GOES_ON, times);
-}
-
-/// The number of a report of dnsperf.
-fn lost(report: &str) -> u32 {
-    let text = report.split("Queries lost:").nth(1).and_then(|rest| rest.split_whitespace().next());
-    text.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{report}"))
 }

@@ -100,6 +100,16 @@ impl Pmdns {
         held
     }
 
+    /// Starts a keeper of a process, and waits until that serves.
+    pub(crate) fn start_kept(config: &str) -> Self {
+        let mut command = Command::new(BINARY);
+        command.args(["run", "--keeper", "-c"]).arg(config_file(config));
+        let (process, output) = Process::start_with_output("kept", &mut command);
+        let mut kept = Self { process, output };
+        kept.wait_for(" ready");
+        kept
+    }
+
     fn launch_by(name: &str, config: &str, command: &mut Command) -> Self {
         let file = config_file(config);
         command.args(["run", "--json", "-c"]).arg(file);

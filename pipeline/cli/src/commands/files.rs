@@ -22,6 +22,9 @@ pub(super) struct Run {
     /// Its configuration.
     #[command(flatten)]
     file: ConfigFile,
+    /// Keep a process running that serves: start the next one if it crashes, and one that takes over for `pmdns upgrade`.
+    #[arg(long)]
+    keeper: bool,
     /// Print all counters at the end, not a summary.
     #[arg(long)]
     counters: bool,
@@ -96,6 +99,12 @@ pub(super) enum ImportFormat {
 
 impl Run {
     pub(super) fn run(self, program: &impl Program) -> Result<(), Failure> {
+        if self.keeper {
+            let chosen = [("--counters", self.counters), ("--json", self.json)];
+            let arguments = chosen.into_iter().filter(|(_, is_chosen)| *is_chosen);
+            let arguments = arguments.map(|(argument, _)| argument).collect();
+            return Ok(program.keep(&self.file.config, arguments)?);
+        }
         let report = program.run(&self.file.config)?;
         if self.counters || self.json {
             return print::print_report(&serde_json::to_value(report)?, self.json);

@@ -67,6 +67,9 @@ enum Command {
     /// Have a running instance read its configuration anew: rules, lists, upstreams, rates. Say what needs a restart.
     #[command(after_help = "Example: pmdns reload")]
     Reload(node::Reload),
+    /// Have the next process take over from a running one that has a keeper: another program, or keys that a reload leaves.
+    #[command(after_help = "Example: pmdns upgrade --config /etc/pmdns/pmdns.toml")]
+    Upgrade(node::Upgrade),
     /// Print the version of a running instance, its age and its rules, and whether a reload is under way.
     #[command(after_help = "Example: pmdns state --json")]
     State(node::State),
@@ -202,6 +205,7 @@ impl Command {
             Self::Drain(it) => it.run(),
             Self::Resume(it) => it.run(),
             Self::Reload(it) => it.run(),
+            Self::Upgrade(it) => it.run(program),
             Self::State(it) => it.run(),
             Self::Stats(it) => it.run(),
             Self::Purge(it) => it.run(),

@@ -1,18 +1,20 @@
 //! Commands on a running instance as a whole.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 use pmdns_config::Config as LoadedConfig;
+use pmdns_control::answers::InstanceState;
 use pmdns_control::client::{ANSWER_PATIENCE, ClientError};
 use pmdns_control::health::NodeState;
 use pmdns_control::{Call, ask};
 
-use super::instance::{ConfigFile, Instance, Listing};
+use super::instance::{ConfigFile, Instance, Listing, config_file};
 use crate::failure::Failure;
 use crate::output::output;
 use crate::program::Program;
-use crate::{drain, print};
+use crate::{drain, print, upgrade};
 
 #[derive(Args)]
 pub(super) struct Health {
@@ -49,6 +51,16 @@ pub(super) struct Resume {
 
 #[derive(Args)]
 pub(super) struct Reload {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+}
+
+#[derive(Args)]
+pub(super) struct Upgrade {
+    /// The config file, which is checked first; without it the default one, if there is one.
+    #[arg(short, long)]
+    config: Option<PathBuf>,
     /// The instance that is asked.
     #[command(flatten)]
     instance: Instance,
@@ -132,6 +144,25 @@ impl Reload {
             Ok(done) => Ok(writeln!(output(), "reloaded: {done}")?),
             Err(ClientError::Refused(why)) => Err(Failure::Reload(why)),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Upgrade {
+    pub(super) fn run(self, program: &impl Program) -> Result<(), Failure> {
+        // This is the program that takes over, if it is on the same machine.
+        let here = self.instance.api.is_none();
+        if let Some(config) = config_file(self.config).filter(|_| here) {
+            program.check(&config, false).error.map_or(Ok(()), Err)?;
+        }
+        let client = self.instance.client()?;
+        let before = client.get(ask::State)?;
+        client.done(ask::Upgrade)?;
+        match upgrade::wait(&client, before.process) {
+            Ok(InstanceState { version, process, .. }) => {
+                Ok(writeln!(output(), "pmdns {version} has taken over as process {process}")?)
+            }
+            Err(why) => Err(Failure::Upgrade(why)),
         }
     }
 }

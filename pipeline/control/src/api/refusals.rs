@@ -23,8 +23,9 @@ const MISSING: [Row; 4] = [
 ];
 
 /// What is well asked may be impossible as things are (409): for want of a setting, of room, or of a disk that works.
-const UNABLE: [Row; 26] = [
+const UNABLE: [Row; 27] = [
     ("post", "/api/v1/reload"),
+    ("post", "/api/v1/upgrade"),
     ("post", "/api/v1/purge"),
     ("get", "/api/v1/cache"),
     ("get", "/api/v1/cache/dump"),

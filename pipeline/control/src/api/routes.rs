@@ -54,6 +54,7 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
         .routes(routes!(state))
         .routes(routes!(stats))
         .routes(routes!(reload))
+        .routes(routes!(upgrade))
         .routes(routes!(purge))
         .routes(routes!(views))
         .merge(upstreams::all())
@@ -156,6 +157,12 @@ async fn stats(State(calls): State<CallSender>, Extension(by): Extension<By>) ->
 #[utoipa::path(post, path = "/api/v1/reload", tag = "instance")]
 async fn reload(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
     Answer(calls.ask(Call::Reload, &by.name).await)
+}
+
+/// Have the next process take over, with the program and the file as they are now
+#[utoipa::path(post, path = "/api/v1/upgrade", tag = "instance")]
+async fn upgrade(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
+    Answer(calls.ask(Call::Upgrade, &by.name).await)
 }
 
 /// Take answers out of the cache

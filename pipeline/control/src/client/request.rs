@@ -89,6 +89,7 @@ fn words(call: &Call) -> Words {
         | Call::Drain
         | Call::Resume
         | Call::Reload
+        | Call::Upgrade
         | Call::Config
         | Call::ConfigDiff
         | Call::Views

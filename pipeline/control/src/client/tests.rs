@@ -40,6 +40,7 @@ fn calls() -> Vec<Call> {
         Call::Drain,
         Call::Resume,
         Call::Reload,
+        Call::Upgrade,
         Call::Config,
         Call::ConfigDiff,
         Call::Views,

@@ -112,13 +112,13 @@ fn in_file(error: BuildError, text: Option<&ConfigText>) -> ReloadError {
     }
 }
 
-/// The message about changed keys that need a restart.
-pub(super) fn restart_for(changed: &[String]) -> String {
+/// The message about changed keys that need another process, and `how` there will be one.
+pub(super) fn other_process_for(how: &str, changed: &[String]) -> String {
     let (shown, others) = changed.split_at(changed.len().min(MAX_SHOWN));
     match (shown.is_empty(), others.len()) {
         (true, _) => String::new(),
-        (false, 0) => format!("; restart for {}", shown.join(", ")),
-        (false, more) => format!("; restart for {} and {more} more", shown.join(", ")),
+        (false, 0) => format!("; {how} {}", shown.join(", ")),
+        (false, more) => format!("; {how} {} and {more} more", shown.join(", ")),
     }
 }
 

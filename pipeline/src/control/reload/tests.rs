@@ -59,8 +59,9 @@ fn news_that_a_failed_reload_took_are_owed_and_taken_from_the_configuration_in_u
 #[test]
 fn d08_a_restart_is_asked_for_key_by_key() {
     let keys: Vec<String> = (0..12).map(|number| format!("upstream[{number}]")).collect();
-    assert_eq!(restart_for(&[]), "");
-    assert_eq!(restart_for(&keys[..2]), "; restart for upstream[0], upstream[1]");
-    let told = restart_for(&keys);
+    assert_eq!(other_process_for("restart for", &[]), "");
+    let told = other_process_for("restart for", &keys[..2]);
+    assert_eq!(told, "; restart for upstream[0], upstream[1]");
+    let told = other_process_for("restart for", &keys);
     assert!(told.ends_with("upstream[9] and 2 more"), "{told}");
 }

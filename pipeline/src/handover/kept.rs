@@ -1,0 +1,244 @@
+//! What a crash leaves: descriptors that a keeper, or systemd, keeps for the next process (sd_notify(3), `FDSTORE`).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::process;
+
+use pmdns_handover::{MAX_PASSED, Passed};
+use rustix::fs::{MemfdFlags, fstat, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use serde::{Deserialize, Serialize};
+
+use super::passed::check;
+use crate::runtime::unix_time;
+use crate::sockets::OpenSockets;
+use crate::supervisor::{CACHE, EMPTY, KEEPER, notify};
+
+/// The first descriptor that comes with a process (sd_listen_fds(3)).
+pub(crate) const FIRST: i32 = 3;
+/// Bytes of a list. One that names every descriptor is shorter.
+const MAX_LIST: u64 = 64 * 1024;
+
+/// What the descriptors under a name are. It is in the first one of them that is a file in memory.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptList {
+    /// Seconds since 1970, and how often its process has kept something before. The latest one counts.
+    kept: (u64, u64),
+    /// Each descriptor, by the number of its inode.
+    passed: Vec<(u64, Passed)>,
+}
+
+/// What this process has kept.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    version: u64,
+    /// The names of what is kept no longer, once there is something else.
+    names: Vec<String>,
+    /// What was left to this process, and is held until then.
+    held: Vec<OwnedFd>,
+}
+
+/// What a crash has left to this process.
+#[derive(Debug)]
+pub struct LeftByCrash {
+    /// Sockets, and the cache.
+    sockets: OpenSockets,
+    /// What is not in the list: the interface of a TAP is there as long as a queue of it is open.
+    others: Vec<OwnedFd>,
+    /// The names under which all of it is kept.
+    names: Vec<String>,
+}
+
+impl Kept {
+    /// Has these kept, in the place of those before. `holders`: queues of TAPs.
+    pub(crate) fn keep(
+        &mut self,
+        sockets: &OpenSockets,
+        holders: Vec<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        let (passed, descriptors) = sockets.passed();
+        let inodes = descriptors.iter().map(|socket| Ok(fstat(socket)?.st_ino));
+        let inodes = inodes.collect::<io::Result<Vec<_>>>()?;
+        self.version += 1;
+        let passed = inodes.into_iter().zip(passed).collect();
+        let list = KeptList { kept: (unix_time(), self.version), passed }.written()?;
+        let name = format!("pmdns.{}.{}", process::id(), self.version);
+        let kept: Vec<_> = [list.as_fd()].into_iter().chain(descriptors).chain(holders).collect();
+        notify(&format!("FDSTORE=1\nFDNAME={name}"), &kept)?;
+        self.held.clear();
+        let before = std::mem::replace(&mut self.names, vec![name]);
+        before.iter().try_for_each(|name| forget(name))
+    }
+
+    /// This process ends in good order, so nothing of it is kept.
+    pub(crate) fn forget(&mut self) {
+        let forgotten = self.names.drain(..).try_for_each(|name| forget(&name));
+        forgotten.unwrap_or_else(|error| tracing::debug!("systemd was not told: {error}"));
+    }
+}
+
+fn forget(name: &str) -> io::Result<()> {
+    notify(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), &[])
+}
+
+/// The descriptors that came with this process, with their names. It has to be asked before anything is opened.
+pub(crate) fn inherited() -> Result<Vec<(String, OwnedFd)>, String> {
+    let variable = |name| std::env::var(name).ok();
+    let is_ours = match variable("LISTEN_PID") {
+        Some(of) => of == process::id().to_string(),
+        // A keeper does not know it before.
+        None => variable(KEEPER).is_some(),
+    };
+    let count = variable("LISTEN_FDS").filter(|_| is_ours);
+    let Some(count) = count.and_then(|count| count.parse::<usize>().ok()) else {
+        return Ok(Vec::new());
+    };
+    let names = variable("LISTEN_FDNAMES").unwrap_or_default();
+    let names = names.split(':').map(str::to_owned).chain(std::iter::repeat(String::new()));
+    let inherited = (FIRST..).zip(names).take(count.min(2 * MAX_PASSED)).map(|(number, name)| {
+        fs::symlink_metadata(format!("/proc/self/fd/{number}"))?;
+        // SAFETY: it is open. It came with the process, for nothing was opened before, so nobody else in this process has it.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+        fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
+        Ok((name, descriptor))
+    });
+    let inherited = inherited.collect::<io::Result<Vec<_>>>();
+    inherited.map_err(|error| format!("LISTEN_FDS={count}: {error}"))
+}
+
+impl KeptList {
+    fn written(&self) -> io::Result<File> {
+        let file = File::from(memfd_create("pmdns-kept", MemfdFlags::CLOEXEC)?);
+        file.write_all_at(&serde_json::to_vec(self)?, 0)?;
+        Ok(file)
+    }
+
+    /// `None`: it is no list.
+    fn read(file: BorrowedFd<'_>) -> Option<Self> {
+        let file = File::from(file.try_clone_to_owned().ok()?);
+        let length = file.metadata().ok()?.len();
+        let mut bytes = vec![0; usize::try_from(length).ok().filter(|_| length <= MAX_LIST)?];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+}
+
+impl LeftByCrash {
+    /// What came with this process; `None`: nothing did.
+    pub fn of_environment() -> Result<Option<Self>, String> {
+        let inherited = inherited()?;
+        let is_without_cache = std::env::var_os(CACHE).is_some_and(|cache| cache == EMPTY);
+        let left = (!inherited.is_empty()).then(|| Self::of(inherited, is_without_cache));
+        left.transpose()
+    }
+
+    /// The sockets, and the rest, which goes once other things are kept.
+    pub(crate) fn into_parts(self) -> (OpenSockets, Kept) {
+        let Self { sockets, others, names } = self;
+        (sockets, Kept { version: 0, names, held: others })
+    }
+
+    /// Of several lists the latest one counts. Without one, descriptors are but held.
+    fn of(inherited: Vec<(String, OwnedFd)>, is_without_cache: bool) -> Result<Self, String> {
+        let mut groups = BTreeMap::<String, Vec<OwnedFd>>::new();
+        for (name, descriptor) in inherited {
+            groups.entry(name).or_default().push(descriptor);
+        }
+        let names = groups.keys().cloned().collect();
+        let list_of =
+            |group: &Vec<OwnedFd>| group.iter().find_map(|one| KeptList::read(one.as_fd()));
+        let lists = groups.iter().filter_map(|(name, group)| Some((list_of(group)?, name.clone())));
+        let latest = lists.max_by_key(|(list, _)| list.kept);
+        let mut others = Vec::new();
+        let mut sockets = (Vec::new(), Vec::new());
+        if let Some((list, name)) = latest {
+            for descriptor in groups.remove(&name).unwrap_or_default() {
+                let inode = fstat(&descriptor).map(|stat| stat.st_ino);
+                let is_it = |(of, _): &&(u64, Passed)| inode.is_ok_and(|inode| inode == *of);
+                match list.passed.iter().find(is_it) {
+                    Some((_, Passed::Cache(_))) if is_without_cache => {}
+                    Some((_, passed)) => {
+                        sockets.0.push(passed.clone());
+                        sockets.1.push(descriptor);
+                    }
+                    None => others.push(descriptor),
+                }
+            }
+        }
+        others.extend(groups.into_values().flatten());
+        check(&sockets.0, &sockets.1)?;
+        Ok(Self { sockets: OpenSockets::named(sockets.0, sockets.1), others, names })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+
+    use pmdns_handover::PassedCache;
+
+    use super::*;
+
+    fn cache() -> (Passed, OwnedFd) {
+        let cache = PassedCache { layout: 1, seed: [1, 2], clock: [0, 1, 2], settings: 3 };
+        (Passed::Cache(cache), memfd_create("cache", MemfdFlags::CLOEXEC).unwrap())
+    }
+
+    /// What a process would find that had these kept, and then others.
+    fn list(kept: (u64, u64), of: &[(Passed, OwnedFd)]) -> Vec<OwnedFd> {
+        let passed = of.iter().map(|(passed, one)| (fstat(one).unwrap().st_ino, passed.clone()));
+        let list = KeptList { kept, passed: passed.collect() }.written().unwrap();
+        let copies = of.iter().map(|(_, one)| one.try_clone().unwrap());
+        // In no order: systemd keeps none.
+        copies.chain([list.into()]).collect()
+    }
+
+    fn socket() -> (SocketAddr, (Passed, OwnedFd)) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (address, (Passed::Socket("streams.tcp".to_owned(), address), listener.into()))
+    }
+
+    fn named(name: &str, group: Vec<OwnedFd>) -> Vec<(String, OwnedFd)> {
+        group.into_iter().map(|one| (name.to_owned(), one)).collect()
+    }
+
+    #[test]
+    fn the_latest_list_says_what_each_descriptor_is() {
+        let (first, second) = (socket(), socket());
+        let queue: OwnedFd = File::open("/dev/null").unwrap().into();
+        let mut inherited = named("pmdns.9.1", list((7, 2), &[second.1, cache()]));
+        inherited.extend(named("pmdns.8.1", list((7, 1), &[first.1])));
+        inherited.push(("pmdns.9.1".to_owned(), queue));
+        let mut left = LeftByCrash::of(inherited, false).unwrap();
+        assert!(left.sockets.take("streams.tcp", first.0).is_none(), "an older list");
+        assert!(left.sockets.take("streams.tcp", second.0).is_some());
+        assert!(left.sockets.take_cache().is_some());
+        assert_eq!(left.names, ["pmdns.8.1", "pmdns.9.1"]);
+        // The queue, both lists, and the socket of the older one.
+        assert_eq!(left.others.len(), 4);
+    }
+
+    #[test]
+    fn after_many_crashes_the_cache_is_left_out() {
+        let (address, socket) = socket();
+        let inherited = named("a", list((1, 1), &[socket, cache()]));
+        let mut left = LeftByCrash::of(inherited, true).unwrap();
+        assert!(left.sockets.take_cache().is_none());
+        assert!(left.sockets.take("streams.tcp", address).is_some());
+    }
+
+    #[test]
+    fn what_is_no_list_isheld_and_a_wrong_one_is_refused() {
+        let (_, (_, socket)) = socket();
+        let left = LeftByCrash::of(named("", vec![socket]), false).unwrap();
+        assert_eq!((left.others.len(), left.sockets.passed().0.len()), (1, 0));
+        let (address, _) = self::socket();
+        let (_, (_, other)) = self::socket();
+        let wrong = (Passed::Socket("streams.tcp".to_owned(), address), other);
+        assert!(LeftByCrash::of(named("a", list((1, 1), &[wrong])), false).is_err());
+    }
+}

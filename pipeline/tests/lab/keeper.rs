@@ -1,0 +1,133 @@
+//! A keeper starts the next process when one crashes, and one that takes over when that is asked for.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::dig::dig;
+use crate::handover::{QUERY, ask, ask_over_the_port, connect, lost, with_streams};
+use crate::harness::{isolated, sh, wait_until};
+use crate::nsd;
+use crate::pmdns::{Pmdns, TAP_V4, config_file, interface_exists, run, set_up_tap};
+
+/// Seconds in which clients ask.
+const SECONDS: u32 = 12;
+/// Where the instance of a lab answers operators.
+const SOCKET: [&str; 2] = ["--socket", "/run/lab/pmdns.sock"];
+/// Processes that are killed.
+const KILLS: u32 = 4;
+/// Names that are asked.
+const NAMES: u32 = 40;
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn another_process_takes_over_when_it_is_asked_for() {
+    isolated("keeper::another_process_takes_over_when_it_is_asked_for", || {
+        let _nsd = nsd::start();
+        let config = with_streams();
+        let kept = Pmdns::start_kept(&config);
+        set_up_tap();
+        let first = serving();
+        let report = thread::scope(|threads| {
+            let udp = threads.spawn(|| ask_over_the_port(SECONDS));
+            thread::sleep(Duration::from_secs(1));
+            assert!(tell(&["upgrade"]).contains("has taken over as process"));
+            let second = serving();
+            assert_ne!(first, second);
+            // A key that a reload cannot change in the process that runs.
+            config_file(&config.replace("32MiB", "24MiB"));
+            assert!(tell(&["reload"]).contains("the next process takes over with cache.size"));
+            wait_until("the next process serves", || serving() != second);
+            ask(&mut connect());
+            udp.join().unwrap()
+        });
+        assert_eq!(lost(&report), 0, "{report}");
+        // What does not start costs nothing: the file is checked first, and by the process that would take over.
+        let last = serving();
+        fs::write("/run/lab/pmdns.toml", "[cache]\nsize = 5\n").unwrap();
+        let refused = run(&["upgrade", "--config", "/run/lab/pmdns.toml", SOCKET[0], SOCKET[1]]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert_eq!(serving(), last);
+        end(kept);
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_crash_costs_neither_the_cache_nor_the_ports() {
+    isolated("keeper::a_crash_costs_neither_the_cache_nor_the_ports", || {
+        let nsd = nsd::start();
+        let kept = Pmdns::start_kept(&with_streams());
+        set_up_tap();
+        let ask_all = || {
+            for number in 0..NAMES {
+                let reply = dig(TAP_V4, &format!("n{number}.bulk.test A"));
+                assert_eq!(reply.data(), vec![nsd::bulk_address(number)]);
+            }
+        };
+        ask_all();
+        let report = thread::scope(|threads| {
+            let udp = threads.spawn(|| ask_over_the_port(SECONDS));
+            for _ in 0..KILLS {
+                thread::sleep(Duration::from_secs(1));
+                let killed = serving();
+                sh(&format!("kill -KILL {killed}"));
+                let begun = Instant::now();
+                first_answer();
+                println!("killed; the next process answers after {:?}", begun.elapsed());
+                wait_until("operators are answered", || state().is_some_and(|now| now != killed));
+                ask(&mut connect());
+            }
+            udp.join().unwrap()
+        });
+        println!("{KILLS} kills\n{report}");
+        drop(nsd);
+        // Nobody could be asked.
+        ask_all();
+        kept.wait_for_times("comes with", KILLS as usize);
+        end(kept);
+    });
+}
+
+/// Asks until an answer comes.
+fn first_answer() {
+    let client = UdpSocket::bind("10.97.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    wait_until("a question is answered", || {
+        client.send_to(&QUERY[2..], (TAP_V4, 53)).is_ok() && client.recv(&mut [0; 512]).is_ok()
+    });
+}
+
+/// The process that serves; `None`: none answers.
+fn state() -> Option<u64> {
+    let output = run(&["state", "--json", SOCKET[0], SOCKET[1]]);
+    let state: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    state["process"].as_u64()
+}
+
+fn serving() -> u64 {
+    let mut process = None;
+    wait_until("a process serves", || {
+        process = state();
+        process.is_some()
+    });
+    process.unwrap()
+}
+
+/// What a command says that has done its work.
+fn tell(command: &[&str]) -> String {
+    let output = run(&[command, &SOCKET].concat());
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Ends a keeper and its process. Nothing is left.
+fn end(mut kept: Pmdns) {
+    kept.signal("TERM");
+    assert_eq!(kept.ended(), Some(0), "{}", kept.log());
+    wait_until("the port is gone", || !interface_exists("pm0"));
+    for socket in ["/run/lab/pmdns.sock", "/run/lab/pmdns.sock.handover"] {
+        assert!(!fs::exists(socket).unwrap(), "{socket}");
+    }
+}
