@@ -15,6 +15,9 @@ use super::{error_text, last_error, log, owned_text};
 /// Options that say on which CPUs the EAL's own threads live.
 const CORE_OPTIONS: [&str; 4] = ["-c", "-l", "--lcores", "-S"];
 
+/// Options with which a process has no files of its own.
+const WITHOUT_FILES: [&str; 3] = ["--no-shconf", "--in-memory", "--proc-type"];
+
 /// Whether this process has ever tried to start DPDK: it cannot be started twice.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -101,6 +104,23 @@ pub fn arguments(
         if !arguments.iter().any(same) {
             arguments.extend(["-a".to_owned(), device_text(device)]);
         }
+    }
+    arguments
+}
+
+/// The same for the second one of two processes that run beside each other. Each has a folder for its files, and a lock in it.
+pub fn beside_another(mut arguments: Vec<String>) -> Vec<String> {
+    const NAME: &str = "--file-prefix";
+    let is_shared = |word: &String| WITHOUT_FILES.iter().any(|option| word.starts_with(option));
+    if arguments.iter().any(is_shared) {
+        return arguments;
+    }
+    let place = arguments.iter().rposition(|word| word.starts_with(NAME));
+    let place = place.map(|place| if arguments[place] == NAME { place + 1 } else { place });
+    match place.and_then(|place| arguments.get_mut(place)) {
+        Some(prefix) => prefix.push_str("-next"),
+        // That of DPDK itself is `rte`.
+        None => arguments.push(format!("{NAME}=rte-next")),
     }
     arguments
 }
@@ -227,8 +247,8 @@ struct RuntimeFiles(Option<PathBuf>);
 
 impl RuntimeFiles {
     fn find(arguments: &[String]) -> Self {
-        const SHARED: [&str; 3] = ["--no-shconf", "--in-memory", "--proc-type"];
-        if arguments.iter().any(|word| SHARED.iter().any(|option| word.starts_with(option))) {
+        if arguments.iter().any(|word| WITHOUT_FILES.iter().any(|option| word.starts_with(option)))
+        {
             return Self(None);
         }
         // SAFETY: returns the EAL's own buffer.
@@ -288,6 +308,15 @@ mod tests {
     #[test]
     fn only_our_devices_are_taken() {
         assert_eq!(arguments(&settings("-m 64"), &[port("net_null0")]), words("-m 64 --no-pci"));
+        for (given, second) in [
+            ("-m 64", "-m 64 --file-prefix=rte-next"),
+            ("--file-prefix=a -m 64", "--file-prefix=a-next -m 64"),
+            ("--file-prefix a -m 64", "--file-prefix a-next -m 64"),
+            ("--no-shconf --file-prefix=a", "--no-shconf --file-prefix=a"),
+            ("--in-memory", "--in-memory"),
+        ] {
+            assert_eq!(beside_another(words(given)), words(second));
+        }
         assert_eq!(arguments(&settings("--no-pci"), &[port("net_null0")]), words("--no-pci"));
         let pci = [port("0000:01:00.0"), port("net_tap0")];
         assert_eq!(arguments(&settings("--no-pci"), &pci), words("-a 0000:01:00.0"));

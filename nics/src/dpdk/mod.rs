@@ -86,7 +86,7 @@ use dpdk_sys::rte_mbuf;
 use pmdns_config::narrow::to_u32;
 
 pub use advice::EalError;
-pub use eal::{Eal, arguments};
+pub use eal::{Eal, arguments, beside_another};
 pub(crate) use events::acknowledge;
 pub(crate) use mbuf::free;
 pub use mempool::{Mempool, PoolError};

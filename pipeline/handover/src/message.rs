@@ -83,6 +83,9 @@ pub struct Offer {
     pub version: String,
     /// What each descriptor is that comes with the offer, in their order.
     pub passed: Vec<Passed>,
+    /// Whether its DPDK has the second name for its files, so that the next one has the first.
+    #[serde(default)]
+    pub is_second: bool,
 }
 
 /// A descriptor.
@@ -204,7 +207,7 @@ mod tests {
                 settings: numbers.0,
             });
         }
-        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed })
+        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed, is_second: true })
     }
 
     #[test]

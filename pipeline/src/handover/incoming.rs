@@ -21,6 +21,8 @@ pub struct TakeOver {
     channel: Option<Channel>,
     /// What came with the offer.
     sockets: OpenSockets,
+    /// Whether DPDK is to have the second name for its files.
+    is_second: bool,
     /// Whether this process is to end.
     stop: Arc<AtomicBool>,
 }
@@ -44,10 +46,11 @@ impl TakeOver {
         let machine = Incoming::new(HandoverLimits::default(), crate::VERSION, Instant::now());
         let channel = Some(channel);
         let (sockets, stop) = (OpenSockets::default(), Arc::default());
-        let mut begun = Self { machine, channel, sockets, stop };
+        let mut begun = Self { machine, channel, sockets, is_second: false, stop };
         loop {
             match begun.next()? {
-                IncomingOutput::Prepare(Offer { version, .. }) => {
+                IncomingOutput::Prepare(Offer { version, is_second, .. }) => {
+                    begun.is_second = !is_second;
                     tracing::info!("pmdns {version} passes its sockets");
                     return Ok(Some(begun));
                 }
@@ -56,6 +59,11 @@ impl TakeOver {
                 _ => {}
             }
         }
+    }
+
+    /// Whether DPDK is to have the second name for its files: the process before has the first.
+    pub(crate) fn is_second(&self) -> bool {
+        self.is_second
     }
 
     /// The sockets of the process before. From now on this one may be told to `stop`.

@@ -35,6 +35,8 @@ pub(crate) struct OpenedForNext {
     /// Sockets, and the files of local ones.
     pub(crate) copies: (OpenSockets, Vec<Arc<SocketFile>>),
     pub(crate) taps: TapsBefore,
+    /// Whether DPDK has the second name for its files.
+    pub(crate) is_second: bool,
 }
 
 /// The way out of this process.
@@ -60,6 +62,8 @@ pub(crate) struct HandOver {
     kept: Kept,
     /// It is not that which is there now.
     is_stale: bool,
+    /// DPDK has the second name for its files.
+    is_second: bool,
     /// Why the last process has not taken over.
     failure: Option<String>,
 }
@@ -73,7 +77,7 @@ impl HandOver {
         kept: Option<Kept>,
         opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
-        let OpenedForNext { copies: (mut sockets, files), taps } = opened;
+        let OpenedForNext { copies: (mut sockets, files), taps, is_second } = opened;
         let path = path(config);
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
@@ -103,6 +107,7 @@ impl HandOver {
             cache_error: None,
             kept: kept.unwrap_or_default(),
             is_stale: false,
+            is_second,
             failure: None,
         })
     }
@@ -249,7 +254,8 @@ impl HandOver {
                 Ok(Some(Received::Packet(packet, _))) => match FromIncoming::read(&packet) {
                     Ok(message) => {
                         let passed = self.sockets.passed().0;
-                        let offer = || Offer { version: crate::VERSION.to_owned(), passed };
+                        let version = crate::VERSION.to_owned();
+                        let offer = || Offer { version, passed, is_second: self.is_second };
                         self.machine.receive(message, offer, now);
                     }
                     Err(error) => self.machine.misunderstood(error.to_string()),

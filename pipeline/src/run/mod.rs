@@ -71,11 +71,13 @@ pub fn run(
     let opened = Opened::open((base, config), changes, &mut sockets)?;
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let taps = TapsBefore::of(config);
-    let mut ports = StartedPorts::start(config, opened.has_streams(), &cores)?;
+    let is_second = take_over.as_ref().is_some_and(TakeOver::is_second);
+    let mut ports = StartedPorts::start(config, opened.has_streams(), &cores, is_second)?;
     if has_predecessor {
         ports.cache = adopted(config, sockets.take_cache());
     }
-    let hand_over = HandOver::open(config, &mut sockets, left, OpenedForNext { copies, taps })?;
+    let hand_over =
+        HandOver::open(config, &mut sockets, left, OpenedForNext { copies, taps, is_second })?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());
     }

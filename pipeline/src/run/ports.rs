@@ -25,13 +25,17 @@ pub(super) struct StartedPorts {
 }
 
 impl StartedPorts {
-    /// Starts every port of `config` for the plan that fits these cores.
+    /// Starts every port of `config` for the plan that fits these cores. `is_second`: a process runs beside whose DPDK has the
+    /// first name for its files.
     pub(super) fn start(
         config: &Config,
         has_streams: bool,
         cores: &[usize],
+        is_second: bool,
     ) -> Result<Self, RunError> {
-        let eal = Eal::init("pmdns", &dpdk::arguments(&config.eal, &config.ports))?;
+        let arguments = dpdk::arguments(&config.eal, &config.ports);
+        let arguments = if is_second { dpdk::beside_another(arguments) } else { arguments };
+        let eal = Eal::init("pmdns", &arguments)?;
         for message in eal.messages() {
             tracing::debug!("EAL: {message}");
         }

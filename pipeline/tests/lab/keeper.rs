@@ -25,7 +25,8 @@ const NAMES: u32 = 40;
 fn another_process_takes_over_when_it_is_asked_for() {
     isolated("keeper::another_process_takes_over_when_it_is_asked_for", || {
         let _nsd = nsd::start();
-        let config = with_streams();
+        // With files of DPDK, which two processes must not share.
+        let config = with_streams().replace("--no-shconf", "--file-prefix=kept");
         let kept = Pmdns::start_kept(&config);
         set_up_tap();
         let first = serving();
