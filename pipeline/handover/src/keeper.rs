@@ -105,6 +105,8 @@ pub struct Keeper {
     /// Crashes in a row, and those of them that the cache may have caused.
     crashes: u32,
     faults: u32,
+    /// The process that has asked for the next one.
+    wanted_by: Option<ProcessId>,
     /// When the next process is started.
     due: Option<Instant>,
     outputs: VecDeque<KeeperOutput>,
@@ -165,8 +167,9 @@ impl Keeper {
         if notice.is_alive && serves {
             self.report(KeeperEvent::Alive);
         }
-        if notice.wants_successor && serves && self.children.len() == 1 && !self.is_stopping {
-            self.start(ChildStart::Plain);
+        if notice.wants_successor && serves {
+            self.wanted_by = Some(id);
+            self.start_successor();
         }
     }
 
@@ -176,7 +179,7 @@ impl Keeper {
         let child = self.children.remove(place);
         // Another one serves, or is about to.
         if !self.children.is_empty() || self.is_starting {
-            return;
+            return self.start_successor();
         }
         if self.is_stopping || end == ChildEnd::Code(0) || !self.has_served {
             return self.outputs.push_back(KeeperOutput::End(match end {
@@ -190,6 +193,15 @@ impl Keeper {
         self.crashes = self.crashes.saturating_add(1);
         self.faults = self.faults.saturating_add(u32::from(end != ChildEnd::Killed));
         self.start_later(now);
+    }
+
+    /// Starts the process that was asked for, once the one before has ended that the asker has taken over from.
+    fn start_successor(&mut self) {
+        let alone = self.children.first().filter(|_| self.children.len() == 1);
+        if alone.is_some_and(|child| self.wanted_by == Some(child.id)) && !self.is_stopping {
+            self.wanted_by = None;
+            self.start(ChildStart::Plain);
+        }
     }
 
     /// Does what is due.

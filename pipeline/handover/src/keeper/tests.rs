@@ -131,6 +131,20 @@ fn the_next_process_serves_when_the_one_before_ends() {
 }
 
 #[test]
+fn who_asks_before_the_one_before_has_ended_gets_the_next_one_then() {
+    let mut kept = serving();
+    kept.says(1, crate::SUCCESSOR);
+    kept.says(2, "READY=1");
+    kept.take();
+    kept.says(2, crate::SUCCESSOR);
+    assert_eq!(kept.take(), [], "one takes over at a time");
+    kept.ends(1, ChildEnd::Code(0));
+    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::Plain)]);
+    kept.ends(3, ChildEnd::Code(1));
+    assert_eq!(kept.take(), [], "it was asked for once");
+}
+
+#[test]
 fn a_next_process_that_fails_costs_nothing() {
     let mut kept = serving();
     kept.says(1, crate::SUCCESSOR);
