@@ -43,13 +43,13 @@ impl fmt::Display for Vlan {
 
 impl<'de> Deserialize<'de> for Vlan {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Entry)
+        from.deserialize_any(VlanVisitor)
     }
 }
 
-struct Entry;
+struct VlanVisitor;
 
-impl<'de> Visitor<'de> for Entry {
+impl<'de> Visitor<'de> for VlanVisitor {
     type Value = Vlan;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -55,7 +55,7 @@ pub struct Bounds {
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RequestPhase {
     /// It has not sent its request.
     Asking,
     /// It waits for its answer.
@@ -68,7 +68,7 @@ enum State {
 struct HeldPlace<H> {
     /// In order of arrival.
     number: u64,
-    state: State,
+    state: RequestPhase,
     /// Its client may ask here.
     is_known: bool,
     /// Dropping this ends the connection.
@@ -118,8 +118,12 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
             Some(None) => return Admitted::Refused,
             Some(Some(loser)) => drop(self.places.leave(loser)),
         }
-        let place =
-            HeldPlace { number: self.next, state: State::Asking, is_known: false, _hold: hold };
+        let place = HeldPlace {
+            number: self.next,
+            state: RequestPhase::Asking,
+            is_known: false,
+            _hold: hold,
+        };
         self.next += 1;
         match (self.places.enter(peer, place).result, lost) {
             (Ok(ticket), None) => Admitted::Free(ticket),
@@ -148,13 +152,13 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
     /// How soon a connection loses its place to another one of its peer, if it does.
     fn rank_among_own(&self, place: &HeldPlace<H>, now: Instant) -> Option<u8> {
         match place.state {
-            State::Reading(since) if now < since + self.bounds.grace => None,
-            State::Waiting => None,
-            State::Asking | State::Reading(_) => Some(stage(place)),
+            RequestPhase::Reading(since) if now < since + self.bounds.grace => None,
+            RequestPhase::Waiting => None,
+            RequestPhase::Asking | RequestPhase::Reading(_) => Some(stage(place)),
         }
     }
 
-    fn note(&mut self, ticket: Ticket, state: State) {
+    fn note(&mut self, ticket: Ticket, state: RequestPhase) {
         if let Some(place) = self.places.get(ticket) {
             place.state = state;
         }
@@ -174,9 +178,9 @@ impl<P: Copy + Eq + Hash, H> Admission<P, H> {
 /// How far a connection has come: who waits for us is disturbed last.
 fn stage<H>(place: &HeldPlace<H>) -> u8 {
     match place.state {
-        State::Asking => 0,
-        State::Reading(_) => 1,
-        State::Waiting => 2,
+        RequestPhase::Asking => 0,
+        RequestPhase::Reading(_) => 1,
+        RequestPhase::Waiting => 2,
     }
 }
 
@@ -260,12 +264,12 @@ impl<P: Copy + Eq + Hash> Pass<P> {
 
     /// It has sent its request, and waits.
     pub(crate) fn waits(&self) {
-        self.gate.lock().note(self.ticket, State::Waiting);
+        self.gate.lock().note(self.ticket, RequestPhase::Waiting);
     }
 
     /// It begins to read its answer.
     pub(crate) fn reads(&self) {
-        self.gate.lock().note(self.ticket, State::Reading(Instant::now()));
+        self.gate.lock().note(self.ticket, RequestPhase::Reading(Instant::now()));
     }
 }
 
@@ -302,7 +306,7 @@ mod tests {
         places.find(|(_, place)| place.number == number).unwrap().0
     }
 
-    fn note(admission: &mut Admission<char, ()>, number: u64, state: State) {
+    fn note(admission: &mut Admission<char, ()>, number: u64, state: RequestPhase) {
         admission.note(ticket(admission, number), state);
     }
 
@@ -320,7 +324,7 @@ mod tests {
     fn audit_low_the_oldest_silent_connection_makes_place() {
         let now = Instant::now();
         let mut admission = full(now);
-        note(&mut admission, 0, State::Waiting);
+        note(&mut admission, 0, RequestPhase::Waiting);
         assert!(gets_anothers(&mut admission, 'd', now));
         assert_eq!(numbers(&admission), [0, 2, 3, 4], "who waits for us stays");
         for _ in 5..10_000 {
@@ -336,7 +340,7 @@ mod tests {
         admission.leave(ticket(&admission, 3));
         assert!(gets_anothers(&mut admission, 'a', now));
         assert_eq!(numbers(&admission), [1, 2, 4], "it makes place for itself");
-        [1, 4].into_iter().for_each(|number| note(&mut admission, number, State::Waiting));
+        [1, 4].into_iter().for_each(|number| note(&mut admission, number, RequestPhase::Waiting));
         assert_eq!(admission.admit('a', (), now), Admitted::Refused, "though there is a place");
         assert!(matches!(admission.admit('d', (), now), Admitted::Free(_)));
     }
@@ -348,9 +352,9 @@ mod tests {
         admission.leave(ticket(&admission, 1));
         assert!(matches!(admission.admit('d', (), now), Admitted::Free(_)));
         for number in [0, 2, 3, 4] {
-            note(&mut admission, number, State::Reading(now));
+            note(&mut admission, number, RequestPhase::Reading(now));
         }
-        note(&mut admission, 0, State::Waiting);
+        note(&mut admission, 0, RequestPhase::Waiting);
         (0..5).for_each(|number| vouch(&mut admission, number));
         assert_eq!(admission.admit('e', (), now), Admitted::Refused, "all are known, with one");
         assert!(gets_anothers(&mut admission, 'e', now + BOUNDS.grace));
@@ -360,7 +364,7 @@ mod tests {
     #[test]
     fn attack_d_strangers_with_a_place_each_keep_nobody_out() {
         let now = Instant::now();
-        for state in [State::Reading(now), State::Waiting, State::Asking] {
+        for state in [RequestPhase::Reading(now), RequestPhase::Waiting, RequestPhase::Asking] {
             let mut admission = Admission::new(BOUNDS);
             for peer in ['a', 'b', 'c', 'd'] {
                 assert!(matches!(admission.admit(peer, (), now), Admitted::Free(_)));
@@ -369,7 +373,7 @@ mod tests {
             // An operator with two connections, which strangers do not take away.
             for number in [4, 5] {
                 assert!(gets_anothers(&mut admission, 'o', now));
-                note(&mut admission, number, State::Waiting);
+                note(&mut admission, number, RequestPhase::Waiting);
                 vouch(&mut admission, number);
             }
             for stranger in ('A'..='Z').cycle().take(1000) {
@@ -384,7 +388,7 @@ mod tests {
     #[test]
     fn attack_d_two_peers_that_ask_again_and_again_leave_places_for_a_third() {
         let now = Instant::now();
-        for state in [State::Reading(now), State::Waiting, State::Asking] {
+        for state in [RequestPhase::Reading(now), RequestPhase::Waiting, RequestPhase::Asking] {
             let mut admission = Admission::new(BOUNDS);
             for peer in ['a', 'a', 'b', 'b'] {
                 assert!(matches!(admission.admit(peer, (), now), Admitted::Free(_)));

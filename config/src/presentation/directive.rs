@@ -2,7 +2,7 @@
 
 use super::head::checked_ttl;
 use super::number::seconds;
-use super::words::{Entry, Mistake, Word};
+use super::words::{Mistake, Word, ZoneFileEntry};
 
 /// A directive.
 pub(super) enum Directive<'e, 't> {
@@ -24,7 +24,7 @@ pub(super) struct GenerateWords<'e, 't> {
 
 impl<'e, 't> Directive<'e, 't> {
     /// The directive that an entry is; `None`: it is a record.
-    pub(super) fn of(entry: &Entry<'e, 't>) -> Result<Option<Self>, Mistake> {
+    pub(super) fn of(entry: &ZoneFileEntry<'e, 't>) -> Result<Option<Self>, Mistake> {
         let Some((name, words)) = entry.words.split_first() else { return Ok(None) };
         if entry.starts_blank || name.is_quoted || !name.text.starts_with(b"$") {
             return Ok(None);

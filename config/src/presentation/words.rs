@@ -46,7 +46,7 @@ pub(super) fn shown(text: &[u8]) -> String {
 }
 
 /// An entry: a line, or several that parentheses join.
-pub(crate) struct Entry<'e, 't> {
+pub(crate) struct ZoneFileEntry<'e, 't> {
     pub(super) words: &'e [Word<'t>],
     /// Whether it begins with a blank: then it has the owner of the one before.
     pub(super) starts_blank: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Entry<'e, 't> {
     pub(super) line: u64,
 }
 
-impl<'e, 't> Entry<'e, 't> {
+impl<'e, 't> ZoneFileEntry<'e, 't> {
     /// Its words.
     pub(crate) fn words(&self) -> &'e [Word<'t>] {
         self.words
@@ -81,7 +81,7 @@ impl<'t> Entries<'t> {
     }
 
     /// The next entry that has words.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry<'_, 't>>, Mistake> {
+    pub(crate) fn next(&mut self) -> Result<Option<ZoneFileEntry<'_, 't>>, Mistake> {
         self.words.clear();
         let mut starts_blank = self.starts_blank();
         let mut is_joined = false;
@@ -94,7 +94,11 @@ impl<'t> Entries<'t> {
                     if self.open == 0 {
                         if !self.words.is_empty() {
                             let line = self.line - 1;
-                            return Ok(Some(Entry { words: &self.words, starts_blank, line }));
+                            return Ok(Some(ZoneFileEntry {
+                                words: &self.words,
+                                starts_blank,
+                                line,
+                            }));
                         }
                         starts_blank = self.starts_blank();
                     }
@@ -128,7 +132,11 @@ impl<'t> Entries<'t> {
             return Err((self.opened_at, problem.to_owned()));
         }
         let line = self.line;
-        Ok((!self.words.is_empty()).then_some(Entry { words: &self.words, starts_blank, line }))
+        Ok((!self.words.is_empty()).then_some(ZoneFileEntry {
+            words: &self.words,
+            starts_blank,
+            line,
+        }))
     }
 
     fn starts_blank(&self) -> bool {

@@ -9,7 +9,7 @@ use super::generate::Generate;
 use super::head::{Head, ZoneRecord, of_type};
 use super::text::put_name;
 use super::types::{SetType, set_type};
-use super::words::{Entries, Entry, Mistake};
+use super::words::{Entries, Mistake, ZoneFileEntry};
 use crate::limits::MAX_TTL;
 
 /// The TTL of a record before any is known.
@@ -93,7 +93,7 @@ impl<'t> Zone<'t> {
 
 impl Context {
     /// The record of an entry.
-    fn record(&mut self, entry: &Entry<'_, '_>) -> Result<ZoneRecord, Mistake> {
+    fn record(&mut self, entry: &ZoneFileEntry<'_, '_>) -> Result<ZoneRecord, Mistake> {
         let first = entry.words.first().map_or(entry.line, |word| word.line);
         let at_start = |problem: Problem| (first, problem);
         let words = match entry.words.split_first() {

@@ -10,7 +10,7 @@ use super::{Hold, Shares};
 #[derive(Debug)]
 pub struct ShareTable<K, T, S = RandomState> {
     shares: Shares<K, S>,
-    places: Vec<Place<T>>,
+    places: Vec<ShareSlot<T>>,
     /// The numbers of places that are free.
     free: Vec<u32>,
 }
@@ -35,7 +35,7 @@ pub struct Entered<T> {
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct ShareSlot<T> {
     serial: u32,
     taken: Option<(Hold, T)>,
 }
@@ -68,7 +68,7 @@ impl<K: Copy + Eq + Hash, T, S: BuildHasher + Default> ShareTable<K, T, S> {
             displaced.push(lost);
         }
         let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { serial: 0, taken: None });
+            self.places.push(ShareSlot { serial: 0, taken: None });
             to_u32(self.places.len() - 1)
         });
         let hold = self.shares.hold_weight(key, place, weight);
@@ -127,7 +127,7 @@ impl<K: Copy + Eq + Hash, T, S: BuildHasher + Default> ShareTable<K, T, S> {
     }
 
     fn at(&self, place: u32) -> Option<(Ticket, &T)> {
-        let Place { serial, taken } = self.places.get(place as usize)?;
+        let ShareSlot { serial, taken } = self.places.get(place as usize)?;
         let ticket = Ticket { place, serial: *serial };
         taken.as_ref().map(|(_, value)| (ticket, value))
     }

@@ -13,9 +13,9 @@ pub struct Jobs {
 }
 
 /// The place of a job. Dropping it ends the job.
-struct Place(Arc<AtomicUsize>);
+struct JobSlot(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for JobSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -35,7 +35,7 @@ impl Jobs {
         job: impl FnOnce(&mut Caller<R>) -> Result<R, Refused> + Send + 'static,
     ) {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(&self.under_way));
+        let place = JobSlot(Arc::clone(&self.under_way));
         if before >= self.most {
             let why = format!("too much is under way ({name}); try again when something has ended");
             return caller.refuse(Refusal::Busy, why);

@@ -39,11 +39,11 @@ use pmdns_engine::encrypted::{EncryptedDriver, EncryptedError, EncryptedUpstream
 use pmdns_resolver::Roster;
 
 use crate::thread::EncryptedThread;
-pub use crate::trust::{Trust, TrustError};
+pub use crate::trust::{UpstreamRoots, UpstreamRootsError};
 
 /// The upstreams of a configuration.
 struct Upstreams {
-    trust: Trust,
+    trust: UpstreamRoots,
     bootstrap: Arc<[SocketAddr]>,
 }
 
@@ -53,7 +53,8 @@ struct Upstreams {
 ///
 /// There are none, or they cannot be read.
 pub fn load(config: &Config) -> Result<Arc<dyn EncryptedUpstreams>, EncryptedError> {
-    let trust = Trust::load(&config.upstreams).map_err(|error| EncryptedError(error.into()))?;
+    let trust =
+        UpstreamRoots::load(&config.upstreams).map_err(|error| EncryptedError(error.into()))?;
     Ok(Arc::new(Upstreams { trust, bootstrap: config.slowpath.bootstrap.clone().into() }))
 }
 

@@ -32,14 +32,14 @@ const IDLE: Duration = Duration::from_secs(10);
 /// One encrypted upstream.
 pub(crate) struct Peer {
     settings: Settings,
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
     pause: Cell<Duration>,
     /// The addresses of its name; empty: to be looked up.
     found: RefCell<Vec<IpAddr>>,
 }
 
 /// The state of its connection.
-enum State {
+enum ConnectionState {
     /// There is none, and one may be opened.
     Closed,
     /// One is being opened.
@@ -55,7 +55,7 @@ impl Peer {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             settings,
-            state: watch::Sender::new(State::Closed),
+            state: watch::Sender::new(ConnectionState::Closed),
             pause: Cell::new(FIRST_PAUSE),
             found: RefCell::default(),
         }
@@ -99,7 +99,7 @@ impl Peer {
     /// Later queries use another connection.
     pub(crate) fn note_silence(&self, since: Instant) {
         let silent = match &*self.state.borrow() {
-            State::Open(connection) if connection.heard.get() < since => {
+            ConnectionState::Open(connection) if connection.heard.get() < since => {
                 Some(Rc::clone(connection))
             }
             _ => None,
@@ -112,13 +112,13 @@ impl Peer {
     /// Closes the connection if it is idle.
     pub(crate) fn close_if_idle(&self) {
         let idle = match &*self.state.borrow() {
-            State::Open(connection) => {
+            ConnectionState::Open(connection) => {
                 Rc::strong_count(connection) == 1 && connection.used.get().elapsed() >= IDLE
             }
             _ => false,
         };
         if idle {
-            self.state.send_replace(State::Closed);
+            self.state.send_replace(ConnectionState::Closed);
         }
     }
 
@@ -127,17 +127,17 @@ impl Peer {
         let mut state = self.state.subscribe();
         loop {
             let opening = match &*state.borrow_and_update() {
-                State::Open(connection) if connection.is_open() => {
+                ConnectionState::Open(connection) if connection.is_open() => {
                     return Ok(Rc::clone(connection));
                 }
-                State::Failed(why, until) if Instant::now() < *until => {
+                ConnectionState::Failed(why, until) if Instant::now() < *until => {
                     return Err(io::Error::other(why.clone()));
                 }
-                State::Opening => true,
+                ConnectionState::Opening => true,
                 _ => false,
             };
             if !opening {
-                self.state.send_replace(State::Opening);
+                self.state.send_replace(ConnectionState::Opening);
                 // A task of its own, because the first query may time out before the connection is open.
                 tokio::task::spawn_local(Rc::clone(self).open());
             }
@@ -151,7 +151,7 @@ impl Peer {
     async fn open(self: Rc<Self>) {
         match self.connect().await {
             Ok(connection) => {
-                self.state.send_replace(State::Open(Rc::new(connection)));
+                self.state.send_replace(ConnectionState::Open(Rc::new(connection)));
             }
             Err(error) => {
                 count(&self.counters().connect_failures);
@@ -211,7 +211,7 @@ impl Peer {
     /// Makes later queries use another connection. Queries on this one may still get their replies.
     fn retire(&self, connection: &Rc<EncryptedConnection>) {
         if self.is_in_use(connection) {
-            self.state.send_replace(State::Closed);
+            self.state.send_replace(ConnectionState::Closed);
         }
     }
 
@@ -219,12 +219,12 @@ impl Peer {
     fn fail(&self, error: &io::Error) {
         let pause = self.pause.get();
         self.pause.set((pause * 2).min(LONGEST_PAUSE));
-        self.state.send_replace(State::Failed(error.to_string(), Instant::now() + pause));
+        self.state.send_replace(ConnectionState::Failed(error.to_string(), Instant::now() + pause));
     }
 
     /// Whether new queries get this connection.
     fn is_in_use(&self, connection: &Rc<EncryptedConnection>) -> bool {
-        matches!(&*self.state.borrow(), State::Open(current) if Rc::ptr_eq(current, connection))
+        matches!(&*self.state.borrow(), ConnectionState::Open(current) if Rc::ptr_eq(current, connection))
     }
 
     fn counters(&self) -> &UpstreamCounters {

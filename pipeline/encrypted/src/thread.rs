@@ -173,7 +173,7 @@ mod tests {
     use pmdns_resolver::Roster;
 
     use super::*;
-    use crate::trust::Trust;
+    use crate::trust::UpstreamRoots;
 
     #[test]
     fn as_many_as_may_be_under_way_come_to_something() {
@@ -181,7 +181,7 @@ mod tests {
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = format!("tls://{}", silent.local_addr().unwrap()).parse().unwrap();
         let upstreams = vec![Upstream { pin: vec![Pin([0; 32])], ..Upstream::at(address) }];
-        let trust = Trust::load(&upstreams).unwrap();
+        let trust = UpstreamRoots::load(&upstreams).unwrap();
         let roster = Roster::new(&Config { upstreams, ..Config::default() });
         let settings = trust.settings(&roster, &[].into()).unwrap();
         let thread = EncryptedThread::start(settings).unwrap();

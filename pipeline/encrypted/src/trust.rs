@@ -29,13 +29,13 @@ type Roots = Option<Arc<RootCertStore>>;
 
 /// The root certificates by upstream.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub struct UpstreamRoots {
     roots: Arc<[Roots]>,
 }
 
 /// Why upstreams cannot be trusted at all.
 #[derive(Debug, thiserror::Error)]
-pub enum TrustError {
+pub enum UpstreamRootsError {
     /// A file of certificates cannot be read.
     #[error("upstream[{upstream}].ca_file: cannot read {}: {why}", file.display())]
     Unreadable {
@@ -78,14 +78,14 @@ pub(crate) struct Settings {
     pub(crate) counters: Arc<UpstreamCounters>,
 }
 
-impl Trust {
+impl UpstreamRoots {
     /// Reads the roots that `upstreams` need, from their files or the system.
-    pub fn load(upstreams: &[Upstream]) -> Result<Self, TrustError> {
+    pub fn load(upstreams: &[Upstream]) -> Result<Self, UpstreamRootsError> {
         Ok(Self { roots: each(upstreams).collect::<Result<_, _>>()? })
     }
 
     /// Why upstreams cannot be trusted, one by one.
-    pub fn errors(upstreams: &[Upstream]) -> impl Iterator<Item = TrustError> {
+    pub fn errors(upstreams: &[Upstream]) -> impl Iterator<Item = UpstreamRootsError> {
         each(upstreams).filter_map(Result::err)
     }
 
@@ -94,14 +94,14 @@ impl Trust {
         &self,
         roster: &Roster,
         bootstrap: &Arc<[SocketAddr]>,
-    ) -> Result<Vec<Option<Settings>>, TrustError> {
+    ) -> Result<Vec<Option<Settings>>, UpstreamRootsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let settings = |slot: &Slot| {
             let Slot { upstream, counters, place, .. } = slot;
             let (Some(server), Some(index)) = (upstream.address.server(), *place) else {
                 return Ok(None);
             };
-            let setup = |why: String| TrustError::Setup { upstream: index, why };
+            let setup = |why: String| UpstreamRootsError::Setup { upstream: index, why };
             let verified = Arc::default();
             let chain = match self.roots.get(index).cloned().flatten() {
                 Some(roots) => Some(
@@ -135,34 +135,37 @@ impl Trust {
 }
 
 /// The roots of each upstream. Those of one file are read once.
-fn each(upstreams: &[Upstream]) -> impl Iterator<Item = Result<Roots, TrustError>> {
+fn each(upstreams: &[Upstream]) -> impl Iterator<Item = Result<Roots, UpstreamRootsError>> {
     let mut files: HashMap<Option<&Path>, Arc<RootCertStore>> = HashMap::new();
-    upstreams.iter().enumerate().map(move |(index, upstream)| -> Result<Roots, TrustError> {
-        let pin_decides = !upstream.pin.is_empty() && upstream.name.is_none();
-        let file = upstream.ca_file.as_deref();
-        if upstream.address.server().is_none() || (pin_decides && file.is_none()) {
-            return Ok(None);
-        }
-        let store = match files.get(&file) {
-            Some(store) => Arc::clone(store),
-            None => Arc::new(match file {
-                Some(file) => read(index, file)?,
-                None => system(index)?,
-            }),
-        };
-        files.insert(file, Arc::clone(&store));
-        Ok(Some(store))
-    })
+    upstreams.iter().enumerate().map(
+        move |(index, upstream)| -> Result<Roots, UpstreamRootsError> {
+            let pin_decides = !upstream.pin.is_empty() && upstream.name.is_none();
+            let file = upstream.ca_file.as_deref();
+            if upstream.address.server().is_none() || (pin_decides && file.is_none()) {
+                return Ok(None);
+            }
+            let store = match files.get(&file) {
+                Some(store) => Arc::clone(store),
+                None => Arc::new(match file {
+                    Some(file) => read(index, file)?,
+                    None => system(index)?,
+                }),
+            };
+            files.insert(file, Arc::clone(&store));
+            Ok(Some(store))
+        },
+    )
 }
 
-fn read(upstream: usize, file: &Path) -> Result<RootCertStore, TrustError> {
-    let unreadable = |why: String| TrustError::Unreadable { upstream, file: file.to_owned(), why };
+fn read(upstream: usize, file: &Path) -> Result<RootCertStore, UpstreamRootsError> {
+    let unreadable =
+        |why: String| UpstreamRootsError::Unreadable { upstream, file: file.to_owned(), why };
     roots::of_file(file).map_err(unreadable)
 }
 
 /// The certificates that this system trusts.
-fn system(upstream: usize) -> Result<RootCertStore, TrustError> {
-    roots::of_system().ok_or(TrustError::NoRoots { upstream })
+fn system(upstream: usize) -> Result<RootCertStore, UpstreamRootsError> {
+    roots::of_system().ok_or(UpstreamRootsError::NoRoots { upstream })
 }
 
 /// A TLS client configuration that remembers sessions for resumption.

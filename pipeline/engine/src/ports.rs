@@ -69,11 +69,11 @@ struct Watched {
     is_up: bool,
     /// How often the link went up or down since the start.
     changes: u64,
-    state: State,
+    state: PortState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum PortState {
     #[default]
     Serving,
     /// The data cores are giving up its queues.
@@ -103,7 +103,7 @@ impl PortWatch {
         }
         for ((watched, nic), news) in self.ports.iter_mut().zip(nics).zip(news) {
             watched.let_go(nic.as_mut(), news);
-            if looks && watched.state == State::Serving {
+            if looks && watched.state == PortState::Serving {
                 watched.look(nic.as_ref(), news);
             }
         }
@@ -116,12 +116,12 @@ impl PortWatch {
 
     /// Whether the device of a port was taken out of the machine.
     pub fn is_removed(&self, port: usize) -> bool {
-        self.ports.get(port).is_some_and(|port| port.state != State::Serving)
+        self.ports.get(port).is_some_and(|port| port.state != PortState::Serving)
     }
 
     /// Whether no port is left to serve on.
     pub fn all_are_gone(&self) -> bool {
-        self.ports.iter().all(|port| port.state == State::Gone)
+        self.ports.iter().all(|port| port.state == PortState::Gone)
     }
 }
 
@@ -146,15 +146,15 @@ impl Watched {
     /// Gives up a port whose device is being removed. First the data cores leave its queues, then it is closed.
     fn let_go(&mut self, nic: &mut dyn Nic, news: &PortNews) {
         let name = |nic: &dyn Nic| nic.facts().name.clone();
-        if self.state == State::Serving && nic.is_being_removed() {
-            self.state = State::Leaving;
+        if self.state == PortState::Serving && nic.is_being_removed() {
+            self.state = PortState::Leaving;
             self.is_up = false;
             news.leave();
             let name = name(nic);
             tracing::warn!("port {name}: the device is being removed; the port is given up");
         }
-        if self.state == State::Leaving && nic.release() {
-            self.state = State::Gone;
+        if self.state == PortState::Leaving && nic.release() {
+            self.state = PortState::Gone;
             let name = name(nic);
             tracing::warn!("port {name}: the device was released; a restart would take it again");
         }

@@ -110,10 +110,10 @@ impl ListNames {
 
 /// The rules in use with the names of their lists. Copies show the same. No data core asks.
 #[derive(Clone, Debug, Default)]
-pub struct RuleNames(Arc<Mutex<State>>);
+pub struct RuleNames(Arc<Mutex<CurrentRules>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CurrentRules {
     rules: Option<Arc<Ruleset>>,
     lists: ListNames,
 }
@@ -135,7 +135,7 @@ impl RulesInUse {
 }
 
 impl RuleNames {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CurrentRules> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +151,7 @@ impl RuleNames {
 
     /// All of it, as it is now. `None`: there are no rules yet.
     pub fn in_use(&self) -> Option<RulesInUse> {
-        let State { rules, lists } = &*self.lock();
+        let CurrentRules { rules, lists } = &*self.lock();
         let rules = Arc::clone(rules.as_ref()?);
         Some(RulesInUse { rules, lists: lists.clone() })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::source::{Origin, Place, Sources};
+use crate::source::{Origin, SettingPosition, Sources};
 
 /// The tables in the order they are written; those of `true` may stand several times.
 const TABLES: [(&str, bool); 27] = [
@@ -91,7 +91,7 @@ pub(crate) struct Item {
 
 /// A key with its value, or with the elements of its list.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct DraftKey {
     pub(crate) key: &'static str,
     is_list: bool,
     pub(crate) items: Vec<Item>,
@@ -103,7 +103,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<DraftKey>,
     pub(crate) origin: Option<Origin>,
     /// A sentence above it.
     pub(crate) note: String,
@@ -124,7 +124,7 @@ impl Table {
             Some(entry) => entry.items.first_mut().map(|first| std::mem::replace(first, item)),
             None => {
                 let (items, known) = (vec![item], BTreeSet::new());
-                self.entries.push(Entry { key, is_list: false, items, known });
+                self.entries.push(DraftKey { key, is_list: false, items, known });
                 None
             }
         }
@@ -146,7 +146,7 @@ impl Table {
             }
             None => {
                 let known = [item.value.clone()].into();
-                self.entries.push(Entry { key, is_list: true, items: vec![item], known });
+                self.entries.push(DraftKey { key, is_list: true, items: vec![item], known });
             }
         }
     }
@@ -210,7 +210,7 @@ pub(crate) struct Draft {
     /// All settings of the files.
     parsed: Vec<Origin>,
     /// Those that were read together with another one.
-    read: BTreeSet<Place>,
+    read: BTreeSet<SettingPosition>,
 }
 
 impl Draft {

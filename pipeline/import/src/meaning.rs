@@ -27,7 +27,7 @@ pub(crate) struct Upstream {
 }
 
 /// What becomes of a client's queries: `acl.allow`, `acl.refuse` or `acl.drop`.
-pub(crate) type Answer = &'static str;
+pub(crate) type AccessAction = &'static str;
 /// Networks of the access list and of views.
 const MAX_NETWORKS: usize = 65_536;
 
@@ -41,7 +41,7 @@ pub(crate) struct Forwarder {
     /// Short names, each with the kind and name that it stands for.
     names: BTreeMap<(&'static str, String), String>,
     /// Local records: of each name the views, type, TTL and data.
-    records: BTreeMap<String, Vec<Record>>,
+    records: BTreeMap<String, Vec<ImportedRecord>>,
 }
 
 /// A local record as it is written.
@@ -54,7 +54,7 @@ pub(crate) struct LocalData<'d> {
 }
 
 /// A local record that was taken over.
-struct Record {
+struct ImportedRecord {
     views: Vec<String>,
     rtype: String,
     ttl: u32,
@@ -106,7 +106,7 @@ impl Forwarder {
     }
 
     /// Which clients get which answer. All others are refused.
-    pub(crate) fn access(&mut self, clients: &ByClient<Said<Answer>>, origin: &Origin) {
+    pub(crate) fn access(&mut self, clients: &ByClient<Said<AccessAction>>, origin: &Origin) {
         if clients.len() > MAX_NETWORKS {
             let why = "these are too many networks, so all clients are refused";
             return self.draft.decisive(origin, why);
@@ -244,11 +244,12 @@ impl Forwarder {
         let key = name.trim_end_matches('.').to_ascii_lowercase();
         let rtype = rtype.to_ascii_uppercase();
         let of_name = self.records.entry(key).or_default();
-        let is_here = |one: &&Record| {
+        let is_here = |one: &&ImportedRecord| {
             let both = |view: &String| one.views.contains(view);
             one.views.is_empty() || views.is_empty() || views.iter().any(both)
         };
-        let is_same = |one: &Record| one.rtype == rtype && one.data == data && one.views == views;
+        let is_same =
+            |one: &ImportedRecord| one.rtype == rtype && one.data == data && one.views == views;
         if of_name.iter().any(is_same) {
             return self.draft.read(origin);
         }
@@ -270,7 +271,7 @@ impl Forwarder {
         let before = of_name.iter().filter(is_here).find(|one| one.rtype == rtype);
         let same_ttl = before.map_or(ttl, |one| one.ttl);
         let (views, data) = (views.to_vec(), data.to_owned());
-        let record = Record { views, rtype, ttl: same_ttl, data };
+        let record = ImportedRecord { views, rtype, ttl: same_ttl, data };
         if same_ttl != ttl {
             let why =
                 "records of one name and type have the same TTL, that of the first (RFC 2181)";

@@ -63,7 +63,7 @@ fn first_bytes(file: File, limit: u64) -> io::Result<Vec<u8>> {
 
 /// A setting's place in one of the files. No two settings have the same, also if they stand on one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SettingPosition {
     file: usize,
     pub(crate) line: u32,
     /// Counts the settings of the file.
@@ -73,13 +73,13 @@ pub(crate) struct Place {
 /// A setting, as it stands in a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
-    pub(crate) place: Place,
+    pub(crate) place: SettingPosition,
     /// Its text, for people.
     pub(crate) text: String,
 }
 
 impl Origin {
-    pub(crate) fn new(place: Place, text: &str) -> Self {
+    pub(crate) fn new(place: SettingPosition, text: &str) -> Self {
         Self { place, text: shown(text) }
     }
 }
@@ -103,10 +103,10 @@ pub(crate) struct Text {
 
 impl Text {
     /// A place of its own at this line, from 1.
-    pub(crate) fn at(&self, line: u32) -> Place {
+    pub(crate) fn at(&self, line: u32) -> SettingPosition {
         let number = self.places.get().saturating_add(1);
         self.places.set(number);
-        Place { file: self.number, line, number }
+        SettingPosition { file: self.number, line, number }
     }
 }
 
@@ -125,7 +125,7 @@ impl<'f> Sources<'f> {
     }
 
     /// Where a place is, as `FILE:LINE`.
-    pub(crate) fn show(&self, place: Place) -> String {
+    pub(crate) fn show(&self, place: SettingPosition) -> String {
         let path = self.paths.get(place.file).map(|path| path.display().to_string());
         format!("{}:{}", shown(&path.unwrap_or_default()), place.line)
     }

@@ -31,20 +31,20 @@ pub(crate) struct Wheel {
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     due: u64,
-    place: Place,
+    place: TimerPosition,
     before: u32,
     after: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum TimerPosition {
     Unset,
     Near,
     /// In the list of its time.
     Far,
 }
 
-const UNSET: Timer = Timer { due: 0, place: Place::Unset, before: NONE, after: NONE };
+const UNSET: Timer = Timer { due: 0, place: TimerPosition::Unset, before: NONE, after: NONE };
 
 impl Default for Wheel {
     fn default() -> Self {
@@ -63,14 +63,14 @@ impl Wheel {
         }
         if due >> LIST_BITS < self.future {
             self.near.insert((due, name));
-            self.timers[index] = Timer { due, place: Place::Near, ..UNSET };
+            self.timers[index] = Timer { due, place: TimerPosition::Near, ..UNSET };
             return;
         }
         let after = std::mem::replace(&mut self.lists[list_of(due)], name);
         if let Some(after) = self.timers.get_mut(after as usize) {
             after.before = name;
         }
-        self.timers[index] = Timer { due, place: Place::Far, before: NONE, after };
+        self.timers[index] = Timer { due, place: TimerPosition::Far, before: NONE, after };
     }
 
     /// Takes a timer back, if it is set.
@@ -78,11 +78,11 @@ impl Wheel {
         let Some(timer) = self.timers.get_mut(name as usize) else { return };
         let Timer { due, place, before, after } = std::mem::replace(timer, UNSET);
         match place {
-            Place::Unset => {}
-            Place::Near => {
+            TimerPosition::Unset => {}
+            TimerPosition::Near => {
                 self.near.remove(&(due, name));
             }
-            Place::Far => {
+            TimerPosition::Far => {
                 match self.timers.get_mut(before as usize) {
                     Some(before) => before.after = after,
                     None => self.lists[list_of(due)] = after,
@@ -113,7 +113,7 @@ impl Wheel {
                 if due >> LIST_BITS <= last {
                     self.clear(name);
                     self.near.insert((due, name));
-                    self.timers[name as usize] = Timer { due, place: Place::Near, ..UNSET };
+                    self.timers[name as usize] = Timer { due, place: TimerPosition::Near, ..UNSET };
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Wheel {
 
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.timers.iter().all(|timer| timer.place == Place::Unset)
+        self.timers.iter().all(|timer| timer.place == TimerPosition::Unset)
     }
 }
 

@@ -9,7 +9,7 @@ use pmdns_control::jobs::Jobs;
 use pmdns_control::trace::{PacketSearch, TraceReport};
 use pmdns_control::{Caller, Refusal, Reply};
 use pmdns_engine::rule_names::RuleNames;
-use pmdns_insight::capture::{Asked, MAX_CAPTURES, PacketWatch, Record, Selection};
+use pmdns_insight::capture::{MAX_CAPTURES, PacketRecord, PacketWatch, Selection, TracedQuestion};
 
 use self::rule::Finder;
 use crate::runtime::OverridesInUse;
@@ -43,7 +43,7 @@ impl Captures {
         self.run("trace", search, caller, |own, selection, caller| {
             // As they are when it ends.
             let mut finder = None;
-            let mut find_rule = |asked: &Asked<'_>, records: &[Record]| {
+            let mut find_rule = |asked: &TracedQuestion<'_>, records: &[PacketRecord]| {
                 let new = || own.said.with_rules(&own.names).map(Finder::new);
                 finder.get_or_insert_with(new).as_mut()?.rule(asked, records)
             };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use pmdns_control::lookup::RuleReport;
-use pmdns_insight::capture::{Asked, Record, RecordedAnswer};
+use pmdns_insight::capture::{PacketRecord, RecordedAnswer, TracedQuestion};
 use pmdns_stages::policy::{ListNumber, RuleOutcome, RuleSource};
 use pmdns_stages::wire::layout::Who;
 use pmdns_stages::{Reason, StageName, Step};
@@ -29,9 +29,13 @@ impl Finder {
     }
 
     /// The rule that has decided about a packet with these records, if one has.
-    pub(super) fn rule(&mut self, asked: &Asked<'_>, records: &[Record]) -> Option<RuleReport> {
+    pub(super) fn rule(
+        &mut self,
+        asked: &TracedQuestion<'_>,
+        records: &[PacketRecord],
+    ) -> Option<RuleReport> {
         let record = records.iter().find(|record| may_be_by_a_rule(record))?;
-        let (Asked { name, qtype, .. }, view) = (*asked, record.view);
+        let (TracedQuestion { name, qtype, .. }, view) = (*asked, record.view);
         let who = Who::in_view(view, 0);
         let client = octets(asked.client);
         let Self { in_use, known, end } = self;
@@ -69,7 +73,7 @@ impl Finder {
 }
 
 /// Whether a packet leaves a stage that asks the rules with what may be their decision.
-fn may_be_by_a_rule(record: &Record) -> bool {
+fn may_be_by_a_rule(record: &PacketRecord) -> bool {
     matches!(record.stage, Some(StageName::Lookup | StageName::Policy))
         && (record.list.is_some()
             || record.step == Step::drop(Reason::Blocked)
@@ -80,7 +84,7 @@ fn may_be_by_a_rule(record: &Record) -> bool {
 }
 
 /// The rule that has decided if no list has.
-fn unlisted(record: &Record) -> RuleReport {
+fn unlisted(record: &PacketRecord) -> RuleReport {
     let note = match record.answer {
         RecordedAnswer::Local(_) => "local records",
         // The cached answer is one that is not to be given.

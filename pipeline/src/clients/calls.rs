@@ -9,7 +9,7 @@ use pmdns_control::answers::{ClientAnswer, ClientEntry, ClientPage};
 use pmdns_control::{Caller, ClientChange, Page, PendingCall, Refusal, Refused, named};
 
 use super::book::{Book, Whose};
-use super::{Asked, Thread, keeper};
+use super::{ClientTableRequest, Thread, keeper};
 use crate::runtime::author_of;
 
 fn wrong(error: impl ToString) -> Refused {
@@ -43,31 +43,33 @@ struct Made {
 
 impl Thread {
     /// Answers what asks. Makes the changes that were asked for, has the disk confirm all of them, and answers.
-    pub(super) fn serve(&mut self, asked: Vec<Asked>) {
+    pub(super) fn serve(&mut self, asked: Vec<ClientTableRequest>) {
         let (mut to_keep, mut done) = (Vec::new(), Vec::new());
         for asked in asked {
             match asked {
-                Asked::Changes(others, caller) => caller.reply(Ok(self.difference(*others))),
-                Asked::Call(PendingCall::Clients(page, caller), _) => {
+                ClientTableRequest::Changes(others, caller) => {
+                    caller.reply(Ok(self.difference(*others)))
+                }
+                ClientTableRequest::Call(PendingCall::Clients(page, caller), _) => {
                     caller.reply(self.noted(list(&page, &self.book, &self.views)));
                 }
-                Asked::Call(PendingCall::FindClient(address, caller), configured) => {
+                ClientTableRequest::Call(PendingCall::FindClient(address, caller), configured) => {
                     let found = find(&address, configured, &self.book, &self.views);
                     caller.reply(self.noted(found));
                 }
-                Asked::Call(PendingCall::ChangeClients(changes, caller), _) => {
+                ClientTableRequest::Call(PendingCall::ChangeClients(changes, caller), _) => {
                     done.extend(self.change(caller, &mut to_keep, |book, views, made| {
                         change(&changes, book, views, made)
                     }));
                 }
-                Asked::Call(PendingCall::RemoveClient(prefix, caller), _) => {
+                ClientTableRequest::Call(PendingCall::RemoveClient(prefix, caller), _) => {
                     done.extend(
                         self.change(caller, &mut to_keep, |book, _, made| {
                             remove(&prefix, book, made)
                         }),
                     );
                 }
-                Asked::Call(other, _) => {
+                ClientTableRequest::Call(other, _) => {
                     other.refuse(Refusal::Unable, "this is no call about clients");
                 }
             }

@@ -211,7 +211,7 @@ fn note_left_out(counters: &ClientCounters, left_out: usize) {
 /// The running thread. Dropping it ends it, after the changes that wait.
 #[derive(Debug)]
 pub struct ClientTableThread {
-    calls: Option<Sender<Asked>>,
+    calls: Option<Sender<ClientTableRequest>>,
     files: Option<ClientFiles>,
     counters: Arc<ClientCounters>,
     thread: Option<JoinHandle<()>>,
@@ -219,7 +219,7 @@ pub struct ClientTableThread {
 
 /// A question on its way to the thread.
 #[derive(Debug)]
-enum Asked {
+enum ClientTableRequest {
     /// A call, and what the configuration says of the address that is asked for.
     Call(PendingCall, Option<(Prefix, u8)>),
     /// What else differs from the file, for an answer that has the clients too.
@@ -233,21 +233,21 @@ impl ClientTableThread {
             PendingCall::FindClient(address, _) => calls::configured(address, config),
             _ => None,
         };
-        self.ask(Asked::Call(call, configured));
+        self.ask(ClientTableRequest::Call(call, configured));
     }
 
     /// Has an answer told that is to have the changes of clients too.
     pub fn tell_changes(&self, others: ConfigDifference, caller: Caller<ConfigDifference>) {
-        self.ask(Asked::Changes(Box::new(others), caller));
+        self.ask(ClientTableRequest::Changes(Box::new(others), caller));
     }
 
-    fn ask(&self, asked: Asked) {
+    fn ask(&self, asked: ClientTableRequest) {
         let Some(calls) = &self.calls else { return };
         if let Err(error) = calls.try_send(asked) {
             let why = "too many changes wait for the disk";
             match error.into_inner() {
-                Asked::Call(call, _) => call.refuse(Refusal::Busy, why),
-                Asked::Changes(_, caller) => caller.refuse(Refusal::Busy, why),
+                ClientTableRequest::Call(call, _) => call.refuse(Refusal::Busy, why),
+                ClientTableRequest::Changes(_, caller) => caller.refuse(Refusal::Busy, why),
             }
         }
     }
@@ -309,14 +309,14 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(&mut self, calls: &Receiver<Asked>, files: &Receiver<File>) {
+    fn run(&mut self, calls: &Receiver<ClientTableRequest>, files: &Receiver<File>) {
         let never = crossbeam_channel::never();
         let mut files = files;
         loop {
             select! {
                 recv(calls) -> first => {
                     let Ok(first) = first else { return };
-                    let asked: Vec<Asked> = [first].into_iter().chain(calls.try_iter()).collect();
+                    let asked: Vec<ClientTableRequest> = [first].into_iter().chain(calls.try_iter()).collect();
                     self.serve(asked);
                 }
                 recv(files) -> file => match file {

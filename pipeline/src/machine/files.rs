@@ -7,7 +7,7 @@ use std::path::Path;
 
 use pmdns_config::files::{folder_of, open_regular};
 use pmdns_config::{Config, NamedPath, PathUse};
-use pmdns_encrypted::{Trust, TrustError, roots};
+use pmdns_encrypted::{UpstreamRoots, UpstreamRootsError, roots};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use pmdns_nics::machine::{Lack, Machine};
@@ -42,17 +42,17 @@ pub(super) fn certificates(_: &Machine, config: &Config) -> Vec<Lack> {
     // Those that cannot be read are told as files.
     let can_be_read = |file: &Path| open_regular(file).is_ok();
     let mut found = Vec::new();
-    for error in Trust::errors(&config.upstreams) {
+    for error in UpstreamRoots::errors(&config.upstreams) {
         found.push(match error {
-            TrustError::Unreadable { file, .. } if !can_be_read(&file) => continue,
-            TrustError::Unreadable { upstream, file, why } => {
+            UpstreamRootsError::Unreadable { file, .. } if !can_be_read(&file) => continue,
+            UpstreamRootsError::Unreadable { upstream, file, why } => {
                 Lack::fatal(format!("upstream[{upstream}].ca_file"), unusable(&file, &why))
             }
-            TrustError::NoRoots { upstream } => Lack::fatal(
+            UpstreamRootsError::NoRoots { upstream } => Lack::fatal(
                 format!("upstream[{upstream}].address"),
                 format!("{OF_SYSTEM}, or set ca_file or pin"),
             ),
-            TrustError::Setup { upstream, why } => {
+            UpstreamRootsError::Setup { upstream, why } => {
                 Lack::fatal(format!("upstream[{upstream}].address"), format!("has no TLS: {why}"))
             }
         });

@@ -22,14 +22,14 @@ pub(crate) struct Client {
     pub(crate) service: Service,
     address: SocketAddr,
     transport: Transport,
-    state: Mutex<State>,
+    state: Mutex<ConnectionActivity>,
     renewal: Renewal,
     /// Woken when the connection has to end now, or sooner than it seemed while nothing was under way.
     reader: Arc<Reader>,
 }
 
 /// What a connection has done.
-struct State {
+struct ConnectionActivity {
     queries: u64,
     in_flight: usize,
     /// Bytes of answers.
@@ -65,7 +65,8 @@ pub(crate) enum End {
 impl Client {
     pub(crate) fn new(address: SocketAddr, place: &ConnectionPlace, service: Service) -> Arc<Self> {
         let now = Instant::now();
-        let state = State { queries: 0, in_flight: 0, unread: 0, active: now, read: now };
+        let state =
+            ConnectionActivity { queries: 0, in_flight: 0, unread: 0, active: now, read: now };
         let (state, transport, renewal) = (Mutex::new(state), place.transport(), place.renewal());
         Arc::new(Self { service, address, transport, state, renewal, reader: Arc::default() })
     }
@@ -154,7 +155,7 @@ impl Client {
     }
 }
 
-impl State {
+impl ConnectionActivity {
     /// Whether no query is under way, and no answer is unread.
     fn is_quiet(&self) -> bool {
         self.in_flight == 0 && self.unread == 0

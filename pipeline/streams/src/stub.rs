@@ -54,7 +54,7 @@ pub(crate) fn long_answer(query: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The queries that a line has been asked.
-pub(crate) type Asked = Arc<Mutex<Vec<(Transport, Vec<u8>)>>>;
+pub(crate) type ReceivedQueries = Arc<Mutex<Vec<(Transport, Vec<u8>)>>>;
 
 /// Where an IPv4 header has the source address, and so the header of a query.
 const IPV4_SOURCE: usize = 12;
@@ -63,7 +63,7 @@ const IPV4_SOURCE: usize = 12;
 pub(crate) struct Line {
     pub(crate) service: Service,
     /// What it has been asked.
-    pub(crate) asked: Asked,
+    pub(crate) asked: ReceivedQueries,
     /// The IPv4 addresses of who asked.
     pub(crate) clients: Arc<Mutex<Vec<Ipv4Addr>>>,
     table: SharedTable,
@@ -117,7 +117,7 @@ impl Line {
             access: everybody(),
             proxies: config.streams.proxy_protocol.clone().into(),
         };
-        let (asked, clients) = (Asked::default(), Arc::default());
+        let (asked, clients) = (ReceivedQueries::default(), Arc::default());
         let seen = (Arc::clone(&asked), Arc::clone(&clients));
         tokio::spawn(run(queries, (Arc::clone(&table), budget), answer, seen.0, seen.1));
         Self { service, asked, clients, table, places: Mutex::default() }
@@ -151,7 +151,7 @@ async fn run(
     mut queries: Consumer<Frame>,
     (table, budget): (SharedTable, Budget),
     answer: impl Fn(&[u8]) -> Option<Vec<u8>>,
-    asked: Asked,
+    asked: ReceivedQueries,
     clients: Arc<Mutex<Vec<Ipv4Addr>>>,
 ) {
     loop {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ede;
 use crate::limits::{Cost, Halt, Meter, ValidatorLimits};
-use crate::message::{Record, Section, Unread, rtype};
+use crate::message::{CanonicalRecord, Section, Unread, rtype};
 use crate::name::Name;
 use crate::outline::{self, Claim};
 use crate::sets::{Checked, Reply, Zone};
@@ -134,7 +134,7 @@ impl ValidationJob {
     fn keep(
         &self,
         keeps_set: impl Fn(usize) -> bool,
-        keeps_record: impl Fn(&Record) -> bool,
+        keeps_record: impl Fn(&CanonicalRecord) -> bool,
     ) -> Vec<bool> {
         let mut keep: Vec<_> = self.reply.message.records.iter().map(keeps_record).collect();
         let sets = self.reply.sets.iter().enumerate().filter(|(at, _)| keeps_set(*at));

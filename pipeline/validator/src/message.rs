@@ -33,7 +33,7 @@ pub(crate) enum Section {
 
 /// A record.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct CanonicalRecord {
     pub(crate) section: Section,
     pub(crate) owner: Name,
     pub(crate) rtype: u16,
@@ -49,7 +49,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) rcode: u8,
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Vec<CanonicalRecord>,
 }
 
 /// Why a message was not read.
@@ -78,7 +78,7 @@ impl Message {
         Ok(Self { rcode, records })
     }
 
-    fn records(bytes: &[u8], questions: usize, counts: [usize; 3]) -> Option<Vec<Record>> {
+    fn records(bytes: &[u8], questions: usize, counts: [usize; 3]) -> Option<Vec<CanonicalRecord>> {
         let mut at = 12;
         for _ in 0..questions {
             at = name::read(bytes, at, Form::Compressed, &mut Vec::new())? + 4;
@@ -87,7 +87,7 @@ impl Message {
         let sections = [Section::Answer, Section::Authority, Section::Additional];
         for (section, count) in sections.into_iter().zip(counts) {
             for _ in 0..count {
-                let (record, end) = Record::read(bytes, at, section)?;
+                let (record, end) = CanonicalRecord::read(bytes, at, section)?;
                 records.push(record);
                 at = end;
             }
@@ -96,7 +96,7 @@ impl Message {
     }
 }
 
-impl Record {
+impl CanonicalRecord {
     /// Reads the record at `at`; returns where it ends, too.
     fn read(bytes: &[u8], at: usize, section: Section) -> Option<(Self, usize)> {
         let mut owner = Vec::new();

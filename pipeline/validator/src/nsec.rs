@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use crate::message::{Record, rtype};
+use crate::message::{CanonicalRecord, rtype};
 use crate::name::{self, Name};
 use crate::rdata::Types;
 
@@ -29,7 +29,7 @@ pub(crate) enum Cut {
 
 impl<'m> Nsec<'m> {
     /// `None`: it is malformed, or leads out of the zone (CVE-2026-13321).
-    pub(crate) fn read(record: &'m Record, zone: &[u8]) -> Option<Self> {
+    pub(crate) fn read(record: &'m CanonicalRecord, zone: &[u8]) -> Option<Self> {
         if record.rtype != rtype::NSEC || !record.is_sound || !name::is_within(&record.owner, zone)
         {
             return None;

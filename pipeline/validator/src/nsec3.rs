@@ -4,7 +4,7 @@
 
 use crate::crypto::{self, HASH_LEN};
 use crate::limits::{Halt, Meter};
-use crate::message::{Record, rtype};
+use crate::message::{CanonicalRecord, rtype};
 use crate::name;
 use crate::nsec::{Cut, lacks};
 use crate::rdata::Types;
@@ -58,7 +58,10 @@ const OPT_OUT: u8 = 1;
 
 impl<'m> Nsec3<'m> {
     /// Records of the zone; those with other parameters than the first are ignored (RFC 5155 section 8.2).
-    pub(crate) fn read(records: impl Iterator<Item = &'m Record>, zone: &'m [u8]) -> Option<Self> {
+    pub(crate) fn read(
+        records: impl Iterator<Item = &'m CanonicalRecord>,
+        zone: &'m [u8],
+    ) -> Option<Self> {
         let mut this: Option<Self> = None;
         for record in records {
             let Some((one, salt, iterations)) = One::read(record, zone) else { continue };
@@ -198,7 +201,7 @@ fn is_lacking(types: Types<'_>, name: &[u8], qtype: u16) -> bool {
 }
 
 impl<'m> One<'m> {
-    fn read(record: &'m Record, zone: &[u8]) -> Option<(Self, &'m [u8], u16)> {
+    fn read(record: &'m CanonicalRecord, zone: &[u8]) -> Option<(Self, &'m [u8], u16)> {
         let is_here = record.rtype == rtype::NSEC3 && name::parent(&record.owner) == Some(zone);
         let data = &*record.data;
         let [algorithm, flags, high, low, salt_len, rest @ ..] = data else { return None };

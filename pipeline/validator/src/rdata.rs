@@ -1,6 +1,6 @@
 //! The data of DNSSEC records (RFC 4034, RFC 5155), as views and small values.
 
-use crate::message::{Record, be16, be32, rtype};
+use crate::message::{CanonicalRecord, be16, be32, rtype};
 use crate::name;
 
 /// A signature (RFC 4034 section 3.1).
@@ -21,7 +21,7 @@ pub(crate) struct Signature<'r> {
 
 impl<'r> Signature<'r> {
     /// `None`: the record is no signature, or malformed.
-    pub(crate) fn read(record: &'r Record) -> Option<Self> {
+    pub(crate) fn read(record: &'r CanonicalRecord) -> Option<Self> {
         if record.rtype != rtype::RRSIG || !record.is_sound {
             return None;
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::crypto;
 use crate::ede;
 use crate::limits::{Halt, Meter, hash_us};
-use crate::message::{CLASS_IN, Message, Record, Section, Unread, rtype};
+use crate::message::{CLASS_IN, CanonicalRecord, Message, Section, Unread, rtype};
 use crate::name::{self, Name};
 use crate::rdata::{Key, Signature};
 
@@ -86,7 +86,7 @@ impl Reply {
         &self.message.records[set.owner].owner
     }
 
-    pub(crate) fn records(&self, set: &Set) -> impl Iterator<Item = &Record> {
+    pub(crate) fn records(&self, set: &Set) -> impl Iterator<Item = &CanonicalRecord> {
         set.records.iter().map(|at| &self.message.records[*at])
     }
 
@@ -198,8 +198,8 @@ impl Reply {
 }
 
 /// The sets of a message; records of other classes and OPT are in none.
-fn group(records: &[Record]) -> Vec<Set> {
-    let covered = |record: &Record| match Signature::read(record) {
+fn group(records: &[CanonicalRecord]) -> Vec<Set> {
+    let covered = |record: &CanonicalRecord| match Signature::read(record) {
         Some(signature) => signature.covered,
         None => record.rtype,
     };

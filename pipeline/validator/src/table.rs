@@ -11,7 +11,7 @@ use crate::sets::Zone;
 
 /// What is known about a name.
 #[derive(Clone, Debug)]
-pub(crate) enum State {
+pub(crate) enum NameStatus {
     /// Nothing but a failure.
     Unknown,
     /// A zone with trusted keys.
@@ -27,8 +27,8 @@ pub(crate) enum State {
 }
 
 #[derive(Debug)]
-struct Entry {
-    state: State,
+struct NameStatusEntry {
+    state: NameStatus,
     /// Seconds since 1970, as below.
     expires: u64,
     /// What went wrong with the next question about it, and until when that holds.
@@ -38,13 +38,13 @@ struct Entry {
 /// States by name.
 #[derive(Debug)]
 pub(crate) struct Table {
-    entries: LruCache<Name, Entry>,
+    entries: LruCache<Name, NameStatusEntry>,
     bytes: usize,
     limits: ValidatorLimits,
 }
 
 /// Bytes of an entry beside what its state holds: the entry itself twice, for the list and the index.
-const ENTRY_LEN: usize = 2 * size_of::<Entry>() + 64;
+const ENTRY_LEN: usize = 2 * size_of::<NameStatusEntry>() + 64;
 
 impl Table {
     pub(crate) fn new(limits: ValidatorLimits) -> Self {
@@ -53,9 +53,9 @@ impl Table {
     }
 
     /// What is known about a name.
-    pub(crate) fn state(&mut self, name: &[u8], now: u64) -> Option<&State> {
+    pub(crate) fn state(&mut self, name: &[u8], now: u64) -> Option<&NameStatus> {
         let entry = self.entries.get(name)?;
-        let is_known = entry.expires > now && !matches!(entry.state, State::Unknown);
+        let is_known = entry.expires > now && !matches!(entry.state, NameStatus::Unknown);
         is_known.then_some(&entry.state)
     }
 
@@ -66,11 +66,11 @@ impl Table {
     }
 
     /// Keeps a state for so many seconds, or less.
-    pub(crate) fn keep(&mut self, name: &[u8], state: State, seconds: u32, now: u64) {
+    pub(crate) fn keep(&mut self, name: &[u8], state: NameStatus, seconds: u32, now: u64) {
         let seconds = seconds.min(self.limits.zone_seconds);
         // A state that is for no time at all is for those who wait for it.
         let expires = now + u64::from(seconds.max(1));
-        self.put(name, Entry { state, expires, failure: None });
+        self.put(name, NameStatusEntry { state, expires, failure: None });
     }
 
     /// Remembers that a question about a name failed. Earlier knowledge about it stays.
@@ -78,11 +78,11 @@ impl Table {
         let until = now + u64::from(self.limits.failure_seconds);
         match self.entries.get_mut(name) {
             Some(entry) => entry.failure = Some((why, until)),
-            None => self.put(name, Entry::failed(why, until)),
+            None => self.put(name, NameStatusEntry::failed(why, until)),
         }
     }
 
-    fn put(&mut self, name: &[u8], entry: Entry) {
+    fn put(&mut self, name: &[u8], entry: NameStatusEntry) {
         self.bytes += size(name, &entry);
         if let Some(before) = self.entries.put(name.into(), entry) {
             self.bytes -= size(name, &before);
@@ -94,16 +94,16 @@ impl Table {
     }
 }
 
-impl Entry {
+impl NameStatusEntry {
     fn failed(why: u16, until: u64) -> Self {
-        Self { state: State::Unknown, expires: 0, failure: Some((why, until)) }
+        Self { state: NameStatus::Unknown, expires: 0, failure: Some((why, until)) }
     }
 }
 
-fn size(name: &[u8], entry: &Entry) -> usize {
+fn size(name: &[u8], entry: &NameStatusEntry) -> usize {
     let held: usize = match &entry.state {
-        State::Secure(zone) => zone.keys.iter().map(|key| key.data.len() + 64).sum(),
-        State::Signed(all) => all.iter().map(|ds| ds.digest.len() + 64).sum(),
+        NameStatus::Secure(zone) => zone.keys.iter().map(|key| key.data.len() + 64).sum(),
+        NameStatus::Signed(all) => all.iter().map(|ds| ds.digest.len() + 64).sum(),
         _ => 0,
     };
     ENTRY_LEN + 2 * name.len() + held
@@ -123,7 +123,7 @@ mod tests {
         let mut small = table(usize::MAX, 3 * (ENTRY_LEN + 6) + 1);
         for one in 0..10u8 {
             for table in [&mut few, &mut small] {
-                table.keep(&[1, one, 0], State::Inside, 100, 0);
+                table.keep(&[1, one, 0], NameStatus::Inside, 100, 0);
                 table.fail(&[1, one, 0], 6, 0);
             }
         }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn states_and_failures_end_at_their_times() {
         let mut table = table(9, usize::MAX);
-        table.keep(&[0], State::Insecure, 10, 100);
+        table.keep(&[0], NameStatus::Insecure, 10, 100);
         table.fail(&[0], 6, 100);
         assert_eq!(table.failure(&[0], 100), Some(6));
         assert_eq!(table.failure(&[0], 101), None);

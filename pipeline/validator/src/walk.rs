@@ -13,7 +13,7 @@ use crate::nsec::Cut;
 use crate::nsec3::Proof;
 use crate::rdata::{Ds, Key};
 use crate::sets::{Checked, Reply, Zone};
-use crate::table::State;
+use crate::table::NameStatus;
 use crate::trust::{Anchor, Start};
 use crate::verdict::SecurityStatus;
 use crate::{crypto, ede};
@@ -27,7 +27,7 @@ const MAX_DIGESTS: usize = 32;
 /// The result of a reply about DS records.
 enum Said {
     /// Its state, for so many seconds.
-    State(State, u32),
+    Status(NameStatus, u32),
     /// It is a name of the zone, and so are those between it and this one.
     Inside(Option<Name>, u32),
     /// A zone between this one and the name signed the reply.
@@ -47,14 +47,16 @@ impl Judge<'_> {
         let mut is_leaf = false;
         for name in name::upwards(target).take_while(|name| name.len() >= top.len()) {
             match self.table.state(name, self.now).cloned() {
-                Some(State::Secure(zone)) => {
+                Some(NameStatus::Secure(zone)) => {
                     let next = if is_leaf { None } else { self.next(&zone.name, target) };
                     return Ok(ZoneFound::Zone { zone, next });
                 }
-                Some(State::Signed(ds)) => return self.keys(name, &ds, &[]),
-                Some(State::Insecure) => return Ok(ZoneFound::Settled(SecurityStatus::Insecure)),
-                Some(State::NoName) => is_leaf = true,
-                Some(State::Inside | State::Unknown) | None => {}
+                Some(NameStatus::Signed(ds)) => return self.keys(name, &ds, &[]),
+                Some(NameStatus::Insecure) => {
+                    return Ok(ZoneFound::Settled(SecurityStatus::Insecure));
+                }
+                Some(NameStatus::NoName) => is_leaf = true,
+                Some(NameStatus::Inside | NameStatus::Unknown) | None => {}
             }
         }
         let Anchor { ds, keys } = anchor;
@@ -85,7 +87,7 @@ impl Judge<'_> {
         match judged {
             Ok((zone, seconds)) => {
                 let name = zone.name.clone();
-                self.table.keep(&name, State::Secure(Arc::new(zone)), seconds, self.now);
+                self.table.keep(&name, NameStatus::Secure(Arc::new(zone)), seconds, self.now);
             }
             Err(why) => self.table.fail(zone, why, self.now),
         }
@@ -165,7 +167,7 @@ impl Judge<'_> {
             self.job.release(&name, rtype::DS);
         }
         match said {
-            Said::State(state, seconds) => self.table.keep(&name, state, seconds, self.now),
+            Said::Status(state, seconds) => self.table.keep(&name, state, seconds, self.now),
             Said::Inside(through, seconds) => self.keep_inside(&name, through, target, seconds),
             Said::Between(between) if !self.job.tried.contains(&between) => {
                 self.job.hints.push(between);
@@ -199,13 +201,13 @@ impl Judge<'_> {
     }
 
     fn keep_inside(&mut self, name: &[u8], through: Option<Name>, target: &[u8], seconds: u32) {
-        self.table.keep(name, State::Inside, seconds, self.now);
+        self.table.keep(name, NameStatus::Inside, seconds, self.now);
         let Some(through) = through else { return };
         // Names above one that exists are empty, so nothing is delegated there.
         let between = name::upwards(name::common(target, &through));
         for one in between.take_while(|one| one.len() > name.len()).filter(|one| **one != *through)
         {
-            self.table.keep(one, State::Inside, seconds, self.now);
+            self.table.keep(one, NameStatus::Inside, seconds, self.now);
         }
     }
 
@@ -223,8 +225,12 @@ impl Judge<'_> {
                     let set = reply.records(&reply.sets[at]);
                     let ds = usable(set.filter_map(|record| Ds::read(&record.data)).collect());
                     let is_signed = !ds.is_empty();
-                    let state = if is_signed { State::Signed(ds.into()) } else { State::Insecure };
-                    return Ok(Said::State(state, max_ttl.min(ttl(reply, at))));
+                    let state = if is_signed {
+                        NameStatus::Signed(ds.into())
+                    } else {
+                        NameStatus::Insecure
+                    };
+                    return Ok(Said::Status(state, max_ttl.min(ttl(reply, at))));
                 }
                 Checked::Good { .. } => return Ok(Said::Nothing(ede::BOGUS)),
                 Checked::Bad(reason) => return Ok(Said::Nothing(reason)),
@@ -236,8 +242,8 @@ impl Judge<'_> {
         let mut evidence = self.evidence((id, reply), zone)?;
         let seconds = evidence.max_ttl;
         match evidence.cut(name, &mut self.job.meter)? {
-            Some(Cut::Unsigned) => return Ok(Said::State(State::Insecure, seconds)),
-            Some(Cut::NoName) => return Ok(Said::State(State::NoName, seconds)),
+            Some(Cut::Unsigned) => return Ok(Said::Status(NameStatus::Insecure, seconds)),
+            Some(Cut::NoName) => return Ok(Said::Status(NameStatus::NoName, seconds)),
             Some(Cut::Inside(through)) => return Ok(Said::Inside(through, seconds)),
             None => why = why.or(evidence.why),
         }
@@ -268,11 +274,11 @@ impl Judge<'_> {
             let mut evidence = self.evidence((id, reply), zone)?;
             let proof = evidence.denies_closer(name, labels, &mut self.job.meter)?;
             let state = match proof {
-                Proof::Holds => State::NoName,
-                Proof::Insecure => State::Insecure,
+                Proof::Holds => NameStatus::NoName,
+                Proof::Insecure => NameStatus::Insecure,
                 Proof::Fails => return Ok(None),
             };
-            return Ok(Some(Said::State(state, max_ttl.min(evidence.max_ttl))));
+            return Ok(Some(Said::Status(state, max_ttl.min(evidence.max_ttl))));
         }
         for above in name::upwards(name).skip(1).take_while(|one| name::is_within(one, &zone.name))
         {
@@ -281,7 +287,7 @@ impl Judge<'_> {
                     self.job.check((id, reply), at, zone, self.now)?
                 && labels == name::signed_labels(above)
             {
-                return Ok(Some(Said::State(State::NoName, max_ttl)));
+                return Ok(Some(Said::Status(NameStatus::NoName, max_ttl)));
             }
         }
         Ok(None)

@@ -54,7 +54,7 @@ struct Round {
 /// A report that an MLD query asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pending {
-    asked: Asked,
+    asked: ReceivedMldQuery,
     due: Tick,
     /// A query for all groups is answered by several reports. The next one.
     next: usize,
@@ -62,7 +62,7 @@ struct Pending {
 
 /// Where an MLD query came from and what it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct ReceivedMldQuery {
     port: usize,
     vlan: Vlan,
     is_v1: bool,
@@ -112,7 +112,7 @@ impl Announcer {
         if !asks_for_ours {
             return None;
         }
-        let asked = Asked { port, vlan, is_v1: query.is_v1, group: query.group };
+        let asked = ReceivedMldQuery { port, vlan, is_v1: query.is_v1, group: query.group };
         if self.reports.iter().any(|pending| pending.asked == asked) {
             return Some(());
         }
@@ -159,7 +159,7 @@ impl Announcer {
     fn write_report(&mut self, now: Tick, frame: &mut Frame) -> Option<()> {
         let place = self.reports.iter().position(|pending| pending.due <= now)?;
         let pending = &mut self.reports[place];
-        let Asked { port: number, vlan, is_v1, group } = pending.asked;
+        let ReceivedMldQuery { port: number, vlan, is_v1, group } = pending.asked;
         let groups = match &group {
             Some(group) => std::slice::from_ref(group),
             None => self.groups[number].as_slice(),

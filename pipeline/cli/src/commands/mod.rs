@@ -72,7 +72,7 @@ enum Command {
     Upgrade(node::Upgrade),
     /// Print the version of a running instance, its age and its rules, and whether a reload is under way.
     #[command(after_help = "Example: pmdns state --json")]
-    State(node::State),
+    State(node::StateCommand),
     /// Print the counters of a running instance.
     #[command(after_help = "Example: pmdns stats --json")]
     Stats(node::Stats),

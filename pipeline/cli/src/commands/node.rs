@@ -67,7 +67,7 @@ pub(super) struct Upgrade {
 }
 
 #[derive(Args)]
-pub(super) struct State {
+pub(super) struct StateCommand {
     /// Where it is asked, and how it is printed.
     #[command(flatten)]
     listed: Listing,
@@ -167,7 +167,7 @@ impl Upgrade {
     }
 }
 
-impl State {
+impl StateCommand {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.listed.show(ask::State)
     }

@@ -30,9 +30,9 @@ pub(super) fn describe(description: &mut Description) {
 }
 
 /// An answer to a call.
-pub(super) struct Answer(pub(super) CallReply);
+pub(super) struct CallResponse(pub(super) CallReply);
 
-impl IntoResponse for Answer {
+impl IntoResponse for CallResponse {
     fn into_response(self) -> Response {
         let json = match self.0 {
             CallReply::Json(json) => json,

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, wrong};
+use super::answer::{CallResponse, wrong};
 use super::body::Parameters;
 use super::guard::By;
 use super::transfer::{EndOfBody, download, upload};
@@ -44,8 +44,8 @@ async fn lookup(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(request): Parameters<LookupRequest>,
-) -> Answer {
-    Answer(calls.ask(Call::Lookup(request), &by.name).await)
+) -> CallResponse {
+    CallResponse(calls.ask(Call::Lookup(request), &by.name).await)
 }
 
 /// Entries of the query log, the newest first
@@ -56,13 +56,13 @@ async fn log(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(search): Parameters<LogSearch>,
-) -> Answer {
+) -> CallResponse {
     if [search.since_us, search.until_us].into_iter().flatten().any(|time| time > LATEST_US) {
-        return Answer(wrong(format!(
+        return CallResponse(wrong(format!(
             "a time is beyond {LATEST_US}; write microseconds since 1970"
         )));
     }
-    Answer(match within("limit", search.limit, MAX_FOUND) {
+    CallResponse(match within("limit", search.limit, MAX_FOUND) {
         Ok(()) => calls.ask(Call::Log(search), &by.name).await,
         Err(refused) => refused,
     })
@@ -77,8 +77,8 @@ async fn trace(
     Extension(by): Extension<By>,
     Parameters(search): Parameters<PacketSearch>,
     request: Body,
-) -> Answer {
-    Answer(match bounded(&search, MAX_TRACED, &by) {
+) -> CallResponse {
+    CallResponse(match bounded(&search, MAX_TRACED, &by) {
         Ok(()) => {
             let watch = EndOfBody::watch(request);
             let enclosed = Enclosed { has_left: watch.has_come(), ..Enclosed::default() };
@@ -104,7 +104,7 @@ async fn capture(
     request: Body,
 ) -> Response {
     if let Err(refused) = bounded(&search, u32::MAX, &by) {
-        return Answer(refused).into_response();
+        return CallResponse(refused).into_response();
     }
     search.count.get_or_insert(CAPTURED);
     let kind = ["application/x-pcapng", "pmdns.pcapng"];
@@ -117,8 +117,8 @@ async fn cache(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(search): Parameters<CacheSearch>,
-) -> Answer {
-    Answer(match within("limit", Some(search.limit), MAX_SHOWN) {
+) -> CallResponse {
+    CallResponse(match within("limit", Some(search.limit), MAX_SHOWN) {
         Ok(()) => calls.ask(Call::Cache(search), &by.name).await,
         Err(refused) => refused,
     })
@@ -152,7 +152,7 @@ async fn cache_load(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     request: Body,
-) -> Answer {
+) -> CallResponse {
     upload(calls, Call::CacheLoad, by, request).await
 }
 

@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, wrong};
+use super::answer::{CallResponse, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use crate::hitters::{HittersQuery, LimitOrder, MAX_ROWS};
@@ -26,8 +26,8 @@ async fn top(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(query): Parameters<HittersQuery>,
-) -> Answer {
-    Answer(match (1..=MAX_ROWS).contains(&query.n) {
+) -> CallResponse {
+    CallResponse(match (1..=MAX_ROWS).contains(&query.n) {
         true => calls.ask(Call::Hitters(query), &by.name).await,
         false => wrong(format!("n is {}; allowed: 1 to {MAX_ROWS}", query.n)),
     })
@@ -35,14 +35,14 @@ async fn top(
 
 /// Zones that are flooded with random names
 #[utoipa::path(get, path = "/api/v1/floods", tag = "traffic")]
-async fn floods(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Floods, &by.name).await)
+async fn floods(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Floods, &by.name).await)
 }
 
 /// Limits on misses by zone
 #[utoipa::path(get, path = "/api/v1/limits", tag = "traffic")]
-async fn limits(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Limits, &by.name).await)
+async fn limits(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Limits, &by.name).await)
 }
 
 /// Limit the misses of a zone
@@ -51,8 +51,8 @@ async fn limit(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(order): Json<LimitOrder>,
-) -> Answer {
-    Answer(by.change(&calls, Call::Limit(order)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::Limit(order)).await)
 }
 
 /// Lift the limit of a zone
@@ -64,6 +64,6 @@ async fn unlimit(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(zone): Part,
-) -> Answer {
-    Answer(by.change(&calls, Call::Unlimit(zone)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::Unlimit(zone)).await)
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::Answer;
+use super::answer::CallResponse;
 use super::body::{Json, Part};
 use super::guard::By;
 use crate::{Call, CallSender, NewList};
@@ -20,8 +20,8 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 
 /// The block lists
 #[utoipa::path(get, path = "/api/v1/lists", tag = "names")]
-async fn lists(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Lists, &by.name).await)
+async fn lists(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Lists, &by.name).await)
 }
 
 /// Fetch a list now
@@ -35,8 +35,8 @@ async fn refresh_list(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(name): Part,
-) -> Answer {
-    Answer(calls.ask(Call::RefreshList(name), &by.name).await)
+) -> CallResponse {
+    CallResponse(calls.ask(Call::RefreshList(name), &by.name).await)
 }
 
 /// Block the names of one more list
@@ -47,8 +47,8 @@ async fn add_list(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewList>,
-) -> Answer {
-    Answer(by.change(&calls, Call::AddList(new)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::AddList(new)).await)
 }
 
 /// Remove a list that was added at run time
@@ -60,6 +60,6 @@ async fn remove_list(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(name): Part,
-) -> Answer {
-    Answer(by.change(&calls, Call::RemoveList(name)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::RemoveList(name)).await)
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::Answer;
+use super::answer::CallResponse;
 use super::guard::By;
 use super::problem::ProblemDetails;
 use crate::health::NodeHealth;
@@ -25,20 +25,20 @@ pub(super) fn routes() -> OpenApiRouter<CallSender> {
         (ProblemDetails = "application/problem+json"),
     )))
 )]
-async fn health(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Health, &by.name).await)
+async fn health(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Health, &by.name).await)
 }
 
 /// Have clients sent to other nodes
 ///
 /// Queries that come are answered as before. The health is 503, so that routes are withdrawn.
 #[utoipa::path(post, path = "/api/v1/drain", tag = "instance")]
-async fn drain(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Drain, &by.name).await)
+async fn drain(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Drain, &by.name).await)
 }
 
 /// Have clients come again
 #[utoipa::path(post, path = "/api/v1/resume", tag = "instance")]
-async fn resume(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Resume, &by.name).await)
+async fn resume(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Resume, &by.name).await)
 }

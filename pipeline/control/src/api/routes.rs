@@ -11,7 +11,7 @@ use utoipa::{IntoParams, Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, wrong};
+use super::answer::{CallResponse, wrong};
 use super::body::{Json, Parameters, Part};
 use super::guard::By;
 use super::problem::ProblemDetails;
@@ -143,20 +143,20 @@ async fn openapi() -> Response {
 
 /// What runs, and since when
 #[utoipa::path(get, path = "/api/v1/state", tag = "instance")]
-async fn state(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::State, &by.name).await)
+async fn state(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::State, &by.name).await)
 }
 
 /// Every counter, as docs/counters.md describes them
 #[utoipa::path(get, path = "/api/v1/stats", tag = "instance")]
-async fn stats(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Stats, &by.name).await)
+async fn stats(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Stats, &by.name).await)
 }
 
 /// Read the rules anew from the file
 #[utoipa::path(post, path = "/api/v1/reload", tag = "instance")]
-async fn reload(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Reload, &by.name).await)
+async fn reload(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Reload, &by.name).await)
 }
 
 /// Have the next process take over, with the program and the file as they are now
@@ -171,26 +171,29 @@ async fn purge(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(order): Json<PurgeOrder>,
-) -> Answer {
-    Answer(calls.ask(Call::Purge(order), &by.name).await)
+) -> CallResponse {
+    CallResponse(calls.ask(Call::Purge(order), &by.name).await)
 }
 
 /// The groups of clients
 #[utoipa::path(get, path = "/api/v1/views", tag = "instance")]
-async fn views(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Views, &by.name).await)
+async fn views(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Views, &by.name).await)
 }
 
 /// The configuration in use, without secrets
 #[utoipa::path(get, path = "/api/v1/config", tag = "instance")]
-async fn config(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Config, &by.name).await)
+async fn config(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Config, &by.name).await)
 }
 
 /// Where the file differs from the configuration in use
 #[utoipa::path(get, path = "/api/v1/config/diff", tag = "instance")]
-async fn config_diff(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::ConfigDiff, &by.name).await)
+async fn config_diff(
+    State(calls): State<CallSender>,
+    Extension(by): Extension<By>,
+) -> CallResponse {
+    CallResponse(calls.ask(Call::ConfigDiff, &by.name).await)
 }
 
 /// Names that are blocked or allowed at run time
@@ -199,8 +202,8 @@ async fn entries(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(page): Parameters<Page>,
-) -> Answer {
-    Answer(match checked(page) {
+) -> CallResponse {
+    CallResponse(match checked(page) {
         Ok(page) => calls.ask(Call::Entries(page), &by.name).await,
         Err(refused) => refused,
     })
@@ -212,9 +215,9 @@ async fn add_entries(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewEntries>,
-) -> Result<Answer, ProblemDetails> {
+) -> Result<CallResponse, ProblemDetails> {
     let entries = bounded(new.entries)?;
-    Ok(Answer(by.change(&calls, Call::AddEntries(entries)).await))
+    Ok(CallResponse(by.change(&calls, Call::AddEntries(entries)).await))
 }
 
 /// Remove the entry of a name in a view, or the one of all views
@@ -227,9 +230,9 @@ async fn remove_entry(
     Extension(by): Extension<By>,
     Part(name): Part,
     Parameters(EntryView { view }): Parameters<EntryView>,
-) -> Answer {
+) -> CallResponse {
     let choice = EntryChoice { name, view };
-    Answer(by.change(&calls, Call::RemoveEntry(choice)).await)
+    CallResponse(by.change(&calls, Call::RemoveEntry(choice)).await)
 }
 
 /// Local records of run time
@@ -238,8 +241,8 @@ async fn records(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(page): Parameters<Page>,
-) -> Answer {
-    Answer(match checked(page) {
+) -> CallResponse {
+    CallResponse(match checked(page) {
         Ok(page) => calls.ask(Call::Records(page), &by.name).await,
         Err(refused) => refused,
     })
@@ -251,9 +254,9 @@ async fn add_records(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewRecords>,
-) -> Result<Answer, ProblemDetails> {
+) -> Result<CallResponse, ProblemDetails> {
     let records = bounded(new.records)?;
-    Ok(Answer(by.change(&calls, Call::AddRecords(records)).await))
+    Ok(CallResponse(by.change(&calls, Call::AddRecords(records)).await))
 }
 
 /// Remove local records
@@ -262,8 +265,8 @@ async fn remove_records(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(choice): Parameters<RecordChoice>,
-) -> Answer {
-    Answer(by.change(&calls, Call::RemoveRecords(choice)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::RemoveRecords(choice)).await)
 }
 
 /// Prefixes of the client table
@@ -272,8 +275,8 @@ async fn clients(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(page): Parameters<Page>,
-) -> Answer {
-    Answer(match checked(page) {
+) -> CallResponse {
+    CallResponse(match checked(page) {
         Ok(page) => calls.ask(Call::Clients(page), &by.name).await,
         Err(refused) => refused,
     })
@@ -285,9 +288,9 @@ async fn change_clients(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<ClientChanges>,
-) -> Result<Answer, ProblemDetails> {
+) -> Result<CallResponse, ProblemDetails> {
     let changes = at_most(new.clients, MAX_CLIENTS)?;
-    Ok(Answer(by.change(&calls, Call::ChangeClients(changes)).await))
+    Ok(CallResponse(by.change(&calls, Call::ChangeClients(changes)).await))
 }
 
 /// Take a prefix out of the client table
@@ -296,8 +299,8 @@ async fn remove_client(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Parameters(ClientChoice { prefix }): Parameters<ClientChoice>,
-) -> Answer {
-    Answer(by.change(&calls, Call::RemoveClient(prefix)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::RemoveClient(prefix)).await)
 }
 
 /// The view that a client is in, and the prefix that decides
@@ -309,8 +312,8 @@ async fn find_client(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(address): Part,
-) -> Answer {
-    Answer(calls.ask(Call::FindClient(address), &by.name).await)
+) -> CallResponse {
+    CallResponse(calls.ask(Call::FindClient(address), &by.name).await)
 }
 
 fn checked(page: Page) -> Result<Page, CallReply> {

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::answer::Answer;
+use super::answer::CallResponse;
 use super::guard::By;
 use crate::sender::Enclosed;
 use crate::{Call, CallReply, CallSender, Refusal};
@@ -71,7 +71,7 @@ pub(super) async fn download(
 ) -> Response {
     let (mut reader, writer) = match pipe() {
         Ok(ends) => ends,
-        Err(error) => return Answer(no_pipe(&error)).into_response(),
+        Err(error) => return CallResponse(no_pipe(&error)).into_response(),
     };
     let watch = EndOfBody::watch(request);
     let enclosed =
@@ -85,7 +85,7 @@ pub(super) async fn download(
         reply = &mut asked => Some(reply),
     };
     if let Some(refused @ CallReply::Refused(..)) = reply {
-        return Answer(refused).into_response();
+        return CallResponse(refused).into_response();
     }
     let (mut give, body) = Channel::<Bytes, io::Error>::new(WAITING);
     let mut task = JoinSet::new();
@@ -132,13 +132,13 @@ pub(super) async fn download(
 
 /// Makes a call that reads from a pipe, into which the body of the `request` goes. An instance that wants no more of it has
 /// replied.
-pub(super) async fn upload(calls: CallSender, call: Call, by: By, request: Body) -> Answer {
+pub(super) async fn upload(calls: CallSender, call: Call, by: By, request: Body) -> CallResponse {
     let (reader, writer) = match io::pipe().and_then(|(reader, writer)| {
         let writer = pipe::Sender::from_owned_fd(writer.into())?;
         Ok((File::from(OwnedFd::from(reader)), writer))
     }) {
         Ok(ends) => ends,
-        Err(error) => return Answer(no_pipe(&error)),
+        Err(error) => return CallResponse(no_pipe(&error)),
     };
     let enclosed = Enclosed { file: Some(reader), ..Enclosed::default() };
     let mut asked = Box::pin(async move { calls.ask_with(call, &by.name, enclosed).await });
@@ -162,7 +162,7 @@ pub(super) async fn upload(calls: CallSender, call: Call, by: By, request: Body)
         None => asked.await,
     };
     discard(request).await;
-    Answer(reply)
+    CallResponse(reply)
 }
 
 /// Reads what else comes of a body that nobody wants, for a while. A client that still sends would not read its answer.

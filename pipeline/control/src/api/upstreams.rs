@@ -5,7 +5,7 @@ use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::Answer;
+use super::answer::CallResponse;
 use super::body::{Json, Part};
 use super::guard::By;
 use crate::{Call, CallSender, NewUpstream, UpstreamState};
@@ -19,8 +19,8 @@ pub(super) fn all() -> OpenApiRouter<CallSender> {
 
 /// The resolvers that are asked
 #[utoipa::path(get, path = "/api/v1/upstreams", tag = "upstreams")]
-async fn upstreams(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Upstreams, &by.name).await)
+async fn upstreams(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Upstreams, &by.name).await)
 }
 
 /// Ask one more resolver
@@ -31,8 +31,8 @@ async fn add_upstream(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Json(new): Json<NewUpstream>,
-) -> Answer {
-    Answer(by.change(&calls, Call::AddUpstream(new)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::AddUpstream(new)).await)
 }
 
 /// Drain a resolver, ask it again, or give it another share of the questions
@@ -45,8 +45,8 @@ async fn set_upstream(
     Extension(by): Extension<By>,
     Part(address): Part,
     Json(state): Json<UpstreamState>,
-) -> Answer {
-    Answer(by.change(&calls, Call::SetUpstream(address, state)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::SetUpstream(address, state)).await)
 }
 
 /// Ask a resolver no more
@@ -58,6 +58,6 @@ async fn remove_upstream(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
     Part(address): Part,
-) -> Answer {
-    Answer(by.change(&calls, Call::RemoveUpstream(address)).await)
+) -> CallResponse {
+    CallResponse(by.change(&calls, Call::RemoveUpstream(address)).await)
 }

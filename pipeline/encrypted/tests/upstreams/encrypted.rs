@@ -162,7 +162,7 @@ fn a_server_is_not_used_unless_it_is_the_one_that_was_meant() {
 #[test]
 fn the_system_s_roots_are_asked_if_nothing_else_is_known() {
     let server = Server::good(Kind::Tls);
-    if let Err(error) = pmdns_encrypted::Trust::load(&[server.unknown()]) {
+    if let Err(error) = pmdns_encrypted::UpstreamRoots::load(&[server.unknown()]) {
         // So it is on a machine without trusted certificates.
         return assert!(
             error.to_string().contains("install the package ca-certificates"),
@@ -195,7 +195,7 @@ fn roots_that_cannot_be_read_are_an_error_at_start() {
     let text = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let no_pem = Upstream { ca_file: Some(text.into()), ..server.known() };
     for (upstream, words) in [(missing, "/nonexistent/ca.pem"), (no_pem, "no certificate")] {
-        let error = pmdns_encrypted::Trust::load(&[upstream]).unwrap_err().to_string();
+        let error = pmdns_encrypted::UpstreamRoots::load(&[upstream]).unwrap_err().to_string();
         assert!(error.starts_with("upstream[0].ca_file") && error.contains(words), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use super::{logs, rules, servers, sockets, webserver};
 use crate::clients::{ByClient, Said};
 use crate::draft::Draft;
 use crate::limits::MAX_NESTING;
-use crate::meaning::{Answer, Forwarder, NONE, network};
+use crate::meaning::{AccessAction, Forwarder, NONE, network};
 use crate::source::{Origin, Sources, Text, shown};
 
 /// Bytes of the cache for an entry of dnsdist's.
@@ -370,7 +370,7 @@ impl Program {
     }
 
     /// Writes who may ask. dnsdist drops all others.
-    fn access(&mut self, answers: &ByClient<Said<Answer>>, origin: &Origin) {
+    fn access(&mut self, answers: &ByClient<Said<AccessAction>>, origin: &Origin) {
         let mut listed = ByClient::all(Said::by_default("refuse"));
         for (network, said) in answers.networks() {
             match said.value {

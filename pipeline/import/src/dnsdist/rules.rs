@@ -10,7 +10,7 @@ use super::lua::Value;
 use super::names::{group, view_of};
 use super::selected::{HARMLESS, Selected, is_decisive, selected};
 use crate::clients::{ByClient, Said};
-use crate::meaning::{Answer, Forwarder, LocalData, NONE};
+use crate::meaning::{AccessAction, Forwarder, LocalData, NONE};
 use crate::source::Origin;
 
 /// The TTL of an answer that a rule makes.
@@ -45,7 +45,7 @@ enum Effect {
 /// What is done with some clients, of which a view stands for all.
 #[derive(Clone, PartialEq)]
 enum OfClients {
-    Answer(Answer),
+    Access(AccessAction),
     /// The view of this number.
     View(usize),
 }
@@ -86,9 +86,9 @@ struct Read<'r> {
 /// Writes the tables of all rules. Returned is what clients get, of which `answers` says who may ask.
 pub(super) fn map(
     rules: Vec<Rule>,
-    answers: &ByClient<Said<Answer>>,
+    answers: &ByClient<Said<AccessAction>>,
     forwarder: &mut Forwarder,
-) -> ByClient<Said<Answer>> {
+) -> ByClient<Said<AccessAction>> {
     let decided = ByClient::all(Said::by_default(None));
     let (clients, views, of_names) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = Read { decided, clients, views, of_names, is_over: false };
@@ -147,8 +147,8 @@ impl<'r> Read<'r> {
     ) {
         let names_before = self.of_names.len();
         let of = match effect {
-            Effect::Drop => OfClients::Answer("drop"),
-            Effect::Refuse => OfClients::Answer("refuse"),
+            Effect::Drop => OfClients::Access("drop"),
+            Effect::Refuse => OfClients::Access("refuse"),
             Effect::Pool(pool) => view(Some(pool), names_before, &mut self.views),
             Effect::Allow => view(None, names_before, &mut self.views),
             _ => {
@@ -249,17 +249,17 @@ fn understood(rule: &Rule, forwarder: &mut Forwarder) -> Option<(Selected, Effec
 /// The views of pmdns, and what all clients get.
 struct Named {
     views: Vec<String>,
-    answers: ByClient<Said<Answer>>,
+    answers: ByClient<Said<AccessAction>>,
 }
 
 fn write_views(
     views: &[View],
     clients: &Clients,
-    answers: &ByClient<Said<Answer>>,
+    answers: &ByClient<Said<AccessAction>>,
     forwarder: &mut Forwarder,
 ) -> Named {
     let answers = answers.join(clients, |answer, rule| match &rule.value {
-        Some(OfClients::Answer(said)) if answer.value == "allow" => {
+        Some(OfClients::Access(said)) if answer.value == "allow" => {
             Said { value: *said, origin: rule.origin.clone() }
         }
         _ => answer.clone(),

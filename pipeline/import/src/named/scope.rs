@@ -4,7 +4,7 @@ use super::access::{self, Clients, Unknown};
 use super::names::Names;
 use super::statement::Statement;
 use crate::clients::{ByClient, Said};
-use crate::meaning::{Answer, Forwarder, truth};
+use crate::meaning::{AccessAction, Forwarder, truth};
 use crate::source::Origin;
 
 /// The clients that share options and zones.
@@ -17,7 +17,7 @@ pub(super) struct Scope<'s> {
     /// Clients, and whether they are in it.
     members: ByClient<bool>,
     /// What its clients get.
-    answers: ByClient<Said<Answer>>,
+    answers: ByClient<Said<AccessAction>>,
     /// Whether a list says who may ask.
     pub(super) is_listed: bool,
     /// Nobody is in the view, or nobody whom we could tell by an address.
@@ -196,7 +196,7 @@ fn scope<'s>(
     scope.answers = read(first);
     if first.place != second.place {
         let second = read(second);
-        let strictest = |one: &Said<Answer>, other: &Said<Answer>| match one.value {
+        let strictest = |one: &Said<AccessAction>, other: &Said<AccessAction>| match one.value {
             "allow" => other.clone(),
             _ => one.clone(),
         };
@@ -207,7 +207,7 @@ fn scope<'s>(
 
 /// Writes who may ask, but for those in `blackhole`.
 fn write_access(
-    answers: &ByClient<Said<Answer>>,
+    answers: &ByClient<Said<AccessAction>>,
     options: Option<&Statement>,
     names: &Names<'_>,
     origin: &Origin,

@@ -1,7 +1,7 @@
 //! A statement of named.conf.
 
 use crate::draft::Draft;
-use crate::source::{Origin, Place};
+use crate::source::{Origin, SettingPosition};
 
 /// A statement: words, and the statements of its blocks.
 #[derive(Clone, Default)]
@@ -10,7 +10,7 @@ pub(super) struct Statement {
     pub(super) block: Option<Vec<Statement>>,
     /// Where in the block those of a second block begin, as behind `except-from`.
     pub(super) second: Option<usize>,
-    pub(super) place: Place,
+    pub(super) place: SettingPosition,
 }
 
 impl Statement {

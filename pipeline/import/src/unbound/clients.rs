@@ -6,7 +6,7 @@ use pmdns_config::Prefix;
 
 use super::clause::{Conf, Setting};
 use crate::clients::{ByClient, Said};
-use crate::meaning::{Answer, Forwarder, network, truth};
+use crate::meaning::{AccessAction, Forwarder, network, truth};
 use crate::source::Origin;
 
 /// Clients for whom the same views and tags hold.
@@ -27,7 +27,7 @@ pub(super) struct Groups(Vec<Group>);
 /// Settings of one network. Unbound takes all of them from the longest that contains the client.
 #[derive(Default)]
 struct Node<'c> {
-    answer: Option<(Answer, &'c Origin)>,
+    answer: Option<(AccessAction, &'c Origin)>,
     view: Option<(&'c str, &'c Origin)>,
     tags: Option<(BTreeSet<String>, &'c Origin)>,
 }
@@ -188,7 +188,7 @@ fn nodes<'c>(conf: &'c Conf, forwarder: &mut Forwarder) -> BTreeMap<Prefix, Node
 }
 
 /// What clients get by an action of `access-control`.
-fn answer(one: &Setting, forwarder: &mut Forwarder) -> Option<Answer> {
+fn answer(one: &Setting, forwarder: &mut Forwarder) -> Option<AccessAction> {
     let draft = &mut forwarder.draft;
     let answer = match one.nth(1) {
         "allow" => "allow",

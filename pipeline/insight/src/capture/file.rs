@@ -12,7 +12,7 @@ use pmdns_stages::{StageName, Step, Tick};
 use super::PacketWatch;
 use super::filter::{Filter, Selection};
 use super::pipe::Pipe;
-use super::recorder::Record;
+use super::recorder::PacketRecord;
 use super::session::{Counted, Session};
 use super::stream::packet_of;
 
@@ -150,7 +150,7 @@ impl<W: Write> CaptureFile<W> {
         written.map(|()| taken)
     }
 
-    fn add(&mut self, record: &Record, frame: &[u8]) -> io::Result<()> {
+    fn add(&mut self, record: &PacketRecord, frame: &[u8]) -> io::Result<()> {
         self.packets += 1;
         let leaves = record.step == Step::TRANSMIT;
         let (direction, time) = match leaves {
@@ -168,7 +168,7 @@ impl<W: Write> CaptureFile<W> {
     }
 
     /// What pmdns did with a packet.
-    fn comment(&self, record: &Record) -> String {
+    fn comment(&self, record: &PacketRecord) -> String {
         let after = self.calendar.clock.duration_of(record.seen.saturating_sub(record.received));
         match record.stage {
             None => format!("answer of the slow path, after {after:.1?}"),

@@ -22,9 +22,9 @@ use pmdns_engine::snapshot::CacheJobs;
 
 pub use filter::Selection;
 pub use pipe::Pipe;
-pub use recorder::{Record, RecordedAnswer};
+pub use recorder::{PacketRecord, RecordedAnswer};
 use session::Session;
-pub use trace::{Asked, FindRule};
+pub use trace::{FindRule, TracedQuestion};
 
 /// Captures and traces at a time. Other observers of a core keep their places.
 pub const MAX_CAPTURES: usize = 4;

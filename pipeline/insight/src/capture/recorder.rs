@@ -29,7 +29,7 @@ const _: () = assert!(ListNumber::COUNT <= NO_LIST as usize);
 
 /// A packet that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct PacketRecord {
     /// The stage that it left; `None`: it is an answer of the slow path.
     pub stage: Option<StageName>,
     /// Where it goes.
@@ -111,7 +111,7 @@ impl RecordedAnswer {
     }
 }
 
-impl Record {
+impl PacketRecord {
     fn of(departure: &Departure<'_>) -> Self {
         let Departure { packet, stage, now, ticks } = *departure;
         Self {
@@ -230,7 +230,7 @@ pub(super) fn recorder(filter: Filter, ended: Arc<AtomicBool>) -> (Recorder, Rea
 }
 
 impl Recorder {
-    fn keep(&mut self, record: &Record, frame: &[u8]) {
+    fn keep(&mut self, record: &PacketRecord, frame: &[u8]) {
         if self.ended.load(Ordering::Relaxed) {
             return;
         }
@@ -253,13 +253,13 @@ impl Recorder {
 impl Observer for Recorder {
     fn left(&mut self, departure: &Departure<'_>) {
         if self.filter.wants(departure) {
-            self.keep(&Record::of(departure), departure.packet.frame.bytes());
+            self.keep(&PacketRecord::of(departure), departure.packet.frame.bytes());
         }
     }
 
     fn sent(&mut self, sent: &Sent<'_>) {
         if self.filter.wants_sent(sent) {
-            self.keep(&Record::of_sent(sent), sent.frame.bytes());
+            self.keep(&PacketRecord::of_sent(sent), sent.frame.bytes());
         }
     }
 
@@ -274,7 +274,7 @@ impl Observer for Recorder {
 
 impl Reader {
     /// Takes records until `see` returns `false`, there are no more, or it were many. Returns how many.
-    pub(super) fn take(&mut self, mut see: impl FnMut(&Record, &[u8]) -> bool) -> usize {
+    pub(super) fn take(&mut self, mut see: impl FnMut(&PacketRecord, &[u8]) -> bool) -> usize {
         for count in 0..AT_ONCE {
             let Some(record) = self.pop() else { return count };
             if !see(&record, &self.frame) {
@@ -284,10 +284,10 @@ impl Reader {
         AT_ONCE
     }
 
-    fn pop(&mut self) -> Option<Record> {
+    fn pop(&mut self) -> Option<PacketRecord> {
         let mut head = [0; HEAD];
         copy(&self.ring.read_chunk(HEAD).ok()?, 0, &mut head);
-        let (record, len) = Record::decode(&head);
+        let (record, len) = PacketRecord::decode(&head);
         let chunk = self.ring.read_chunk(HEAD + len).ok()?;
         self.frame.resize(len, 0);
         copy(&chunk, HEAD, &mut self.frame);
@@ -308,8 +308,8 @@ mod tests {
     use super::*;
     use crate::capture::Selection;
 
-    fn record() -> Record {
-        Record {
+    fn record() -> PacketRecord {
+        PacketRecord {
             stage: Some(StageName::Lookup),
             step: Step::ANSWER,
             port: 3,
@@ -337,13 +337,13 @@ mod tests {
         ];
         for answer in answers {
             for stage in [None, Some(StageName::Parse)] {
-                let record = Record { answer, stage, ..record() };
-                assert_eq!(Record::decode(&record.encode(77)), (record, 77));
+                let record = PacketRecord { answer, stage, ..record() };
+                assert_eq!(PacketRecord::decode(&record.encode(77)), (record, 77));
             }
         }
         for list in ListNumber::all().map(Some).chain([None]) {
-            let record = Record { list, ..record() };
-            assert_eq!(Record::decode(&record.encode(0)), (record, 0));
+            let record = PacketRecord { list, ..record() };
+            assert_eq!(PacketRecord::decode(&record.encode(0)), (record, 0));
         }
     }
 
@@ -360,7 +360,7 @@ mod tests {
                 recorder.keep(&record(), &frame);
             }
             let mut seen = 0;
-            let mut see = |read: &Record, bytes: &[u8]| {
+            let mut see = |read: &PacketRecord, bytes: &[u8]| {
                 assert_eq!((*read, bytes), (record(), &frame[..]));
                 seen += 1;
                 true

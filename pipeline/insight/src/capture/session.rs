@@ -8,7 +8,7 @@ use pmdns_engine::observe::{ObserverLender, TooManyObservers};
 use pmdns_engine::threads::nap;
 
 use super::filter::Filter;
-use super::recorder::{Counts, Reader, Record, recorder};
+use super::recorder::{Counts, PacketRecord, Reader, recorder};
 
 /// How long cores have to take their recorders, and to give them back. They do so within 10 ms, unless they sleep or are stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ impl Session {
     }
 
     /// Takes what has come, core by core, until `see` returns `false`. Returns how many records there were.
-    pub(super) fn take(&mut self, mut see: impl FnMut(&Record, &[u8]) -> bool) -> usize {
+    pub(super) fn take(&mut self, mut see: impl FnMut(&PacketRecord, &[u8]) -> bool) -> usize {
         self.readers.iter_mut().map(|reader| reader.take(&mut see)).sum()
     }
 

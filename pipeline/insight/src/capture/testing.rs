@@ -8,12 +8,12 @@ use pmdns_nics::Burst;
 use pmdns_stages::testing::query;
 
 use super::filter::{MAX_TIME, Selection};
-use super::recorder::Record;
+use super::recorder::PacketRecord;
 use super::session::Session;
-use super::trace::{Asked, DEFAULT_PACKETS, Facts, Trace};
+use super::trace::{DEFAULT_PACKETS, Facts, Trace, TracedQuestion};
 
 /// Finds rules.
-pub type Finder = Box<dyn FnMut(&Asked<'_>, &[Record]) -> Option<RuleReport>>;
+pub type Finder = Box<dyn FnMut(&TracedQuestion<'_>, &[PacketRecord]) -> Option<RuleReport>>;
 
 /// A trace of queries for these names. `finder` finds rules for the rig.
 pub fn traced(

@@ -17,7 +17,7 @@ use pmdns_stages::{StageName, Step, Tick};
 
 use super::PacketWatch;
 use super::filter::{Filter, Selection, client_of, headers};
-use super::recorder::{Record, RecordedAnswer};
+use super::recorder::{PacketRecord, RecordedAnswer};
 use super::session::Session;
 
 /// Packets of one trace, without a number and at most.
@@ -33,7 +33,7 @@ const BEGIN: Duration = Duration::from_millis(100);
 
 /// A packet's client and question.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'p> {
+pub struct TracedQuestion<'p> {
     /// The client, if it is known.
     pub client: Option<IpAddr>,
     /// The name in wire format.
@@ -43,7 +43,8 @@ pub struct Asked<'p> {
 }
 
 /// Finds the rule that has decided about a packet with these records.
-pub type FindRule<'f> = &'f mut dyn FnMut(&Asked<'_>, &[Record]) -> Option<RuleReport>;
+pub type FindRule<'f> =
+    &'f mut dyn FnMut(&TracedQuestion<'_>, &[PacketRecord]) -> Option<RuleReport>;
 
 impl PacketWatch {
     /// Follows packets of this selection, until their caller has left or something else ends it.
@@ -89,7 +90,7 @@ type Mark = (u64, Tick);
 struct Seen {
     client: Option<IpAddr>,
     question: Option<(Box<[u8]>, u16)>,
-    records: Vec<Record>,
+    records: Vec<PacketRecord>,
 }
 
 impl Seen {
@@ -148,7 +149,7 @@ impl Trace {
         })
     }
 
-    fn add(&mut self, record: &Record, frame: &[u8]) {
+    fn add(&mut self, record: &PacketRecord, frame: &[u8]) {
         if record.received < self.begin {
             return;
         }
@@ -199,7 +200,7 @@ impl Seen {
     fn report(self, facts: &mut Facts<'_>) -> TracedPacket {
         let Facts { ports, clock, find_rule, .. } = facts;
         let (shard, bucket) = self.bucket(facts.cache).unzip();
-        let asked = self.question.as_ref().map(|(name, qtype)| Asked {
+        let asked = self.question.as_ref().map(|(name, qtype)| TracedQuestion {
             client: self.client,
             name,
             qtype: *qtype,
@@ -237,7 +238,7 @@ impl Seen {
     /// Where the cache was searched for its answer: the shard, and the bucket there.
     fn bucket(&self, cache: &Cache) -> Option<(u64, u64)> {
         let (name, qtype) = self.question.as_ref()?;
-        let is_lookup = |record: &&Record| record.stage == Some(StageName::Lookup);
+        let is_lookup = |record: &&PacketRecord| record.stage == Some(StageName::Lookup);
         let record = self.records.iter().find(is_lookup)?;
         let (qclass, flags) = record.class_and_flags;
         let key = Key { name, qtype: *qtype, qclass, flags };

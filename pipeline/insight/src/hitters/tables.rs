@@ -12,7 +12,7 @@ use pmdns_stages::wire::name::Seed;
 use super::floods::{Bounds, Floods, News};
 use super::windows::Windows;
 use super::zone::ZoneCut;
-use crate::records::{Head, Mask, Record, Source, question, rcode, readable};
+use crate::records::{Head, Mask, QueryRecord, Source, question, rcode, readable};
 
 /// Everything that is counted.
 pub(super) struct Tables {
@@ -47,8 +47,8 @@ impl Tables {
     }
 
     /// Counts a record.
-    pub(super) fn take(&mut self, record: &Record<'_>) {
-        let Record { head, message } = record;
+    pub(super) fn take(&mut self, record: &QueryRecord<'_>) {
+        let QueryRecord { head, message } = record;
         let Some((name, qtype)) = question(message) else { return };
         let mut name_in_hand = std::mem::take(&mut self.name);
         name_in_hand.clear();

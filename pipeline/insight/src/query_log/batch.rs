@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use pmdns_engine::clock::Clock;
 use pmdns_stages::Tick;
 
-use crate::records::{self, CELL, Record};
+use crate::records::{self, CELL, QueryRecord};
 
 /// Records that were collected together. All sinks read the same ones.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Batch {
     }
 
     /// Its records.
-    pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
+    pub(super) fn records(&self) -> impl Iterator<Item = QueryRecord<'_>> {
         records::records(&self.cells)
     }
 

@@ -7,7 +7,7 @@ use pmdns_engine::upstreams::UpstreamsInUse;
 
 use super::batch::Batch;
 use super::clients::{ClientName, Clients};
-use crate::records::{Head, Record, Source, question, rcode, readable};
+use crate::records::{Head, QueryRecord, Source, question, rcode, readable};
 
 /// Makes entries of records.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl Words {
     }
 
     /// The client of a record, as the log names it.
-    pub(super) fn client(&self, record: &Record<'_>) -> ClientName {
+    pub(super) fn client(&self, record: &QueryRecord<'_>) -> ClientName {
         self.clients.name(record.head.client)
     }
 
@@ -37,7 +37,7 @@ impl Words {
     }
 
     /// The entry of a record.
-    pub(super) fn entry(&self, batch: &Batch, record: &Record<'_>) -> LogEntry {
+    pub(super) fn entry(&self, batch: &Batch, record: &QueryRecord<'_>) -> LogEntry {
         let (head, message) = (&record.head, record.message);
         let question = question(message);
         let rule = question.and_then(|(name, qtype)| self.list_of(head, name, qtype));

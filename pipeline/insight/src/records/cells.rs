@@ -75,7 +75,7 @@ impl Head {
 
 /// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record<'m> {
+pub(crate) struct QueryRecord<'m> {
     pub(crate) head: Head,
     /// The message from its header on, at least to the end of the question, if there is one.
     pub(crate) message: &'m [u8],
@@ -165,13 +165,13 @@ pub(crate) fn cells_of(head: &[u8; CELL]) -> usize {
 }
 
 /// Reads the records in these cells, which begin with a head.
-pub(crate) fn records(mut cells: &[[u8; CELL]]) -> impl Iterator<Item = Record<'_>> {
+pub(crate) fn records(mut cells: &[[u8; CELL]]) -> impl Iterator<Item = QueryRecord<'_>> {
     std::iter::from_fn(move || {
         let head = cells.first()?;
         let (record, rest) = cells.split_at_checked(cells_of(head))?;
         cells = rest;
         let len = usize::from(u16::from_le_bytes([head[52], head[53]]));
-        Some(Record { head: read(head), message: record[1..].as_flattened().get(..len)? })
+        Some(QueryRecord { head: read(head), message: record[1..].as_flattened().get(..len)? })
     })
 }
 

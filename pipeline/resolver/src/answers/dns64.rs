@@ -8,7 +8,7 @@ use pmdns_stages::wire::put16;
 use super::Answers;
 use crate::origin::Origin;
 use crate::questions::question::{Question, Rule};
-use crate::upstreams::replies::Answer;
+use crate::upstreams::replies::ResolvedAnswer;
 
 /// The longest TTL of addresses where no SOA record is known (RFC 6147 section 5.1.7), in seconds. The alias of a reverse
 /// name has it too.
@@ -77,15 +77,15 @@ impl Answers {
     }
 
     /// The answer to a question that is known already, and the network it is for.
-    pub(crate) fn known_in_network(&mut self, question: &Question) -> Option<Answer> {
+    pub(crate) fn known_in_network(&mut self, question: &Question) -> Option<ResolvedAnswer> {
         if let Some(entry) = self.known(question) {
-            return Some(Answer { entry, network: None, origin: Origin::Cache });
+            return Some(ResolvedAnswer { entry, network: None, origin: Origin::Cache });
         }
         let subnet = question.subnet()?;
         let (length, _) = self.subnets.find(question, self.context.seconds)?;
         let network = Some(subnet.cut(length));
         let entry = self.subnets.use_answer(question, length)?.clone();
-        Some(Answer { entry, network, origin: Origin::Cache })
+        Some(ResolvedAnswer { entry, network, origin: Origin::Cache })
     }
 
     /// The answer to a question for AAAA records that is made of its answer, if there is one, and of the one for A

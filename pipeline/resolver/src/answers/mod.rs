@@ -20,7 +20,7 @@ use crate::counters::{Counters, count};
 use crate::origin::Origin;
 use crate::questions::pending::Waiter;
 use crate::questions::question::{Question, Rule};
-use crate::upstreams::replies::Answer;
+use crate::upstreams::replies::ResolvedAnswer;
 use responder::Responder;
 use stale::Stale;
 use store::Store;
@@ -97,7 +97,11 @@ impl Answers {
 
     /// Puts an answer into the cache. An answer with TTL 0 is not stored: it is only for the clients that wait for it.
     /// Either way the older answer to the same question is out of date. An answer for one network goes to `subnets`.
-    pub(crate) fn keep(&mut self, question: &Question, Answer { entry, network, .. }: &Answer) {
+    pub(crate) fn keep(
+        &mut self,
+        question: &Question,
+        ResolvedAnswer { entry, network, .. }: &ResolvedAnswer,
+    ) {
         let Some(entry) = self.to_keep(question, entry) else { return };
         let is_fresh = entry.head().expires > self.context.seconds;
         if let Some(network) = *network {

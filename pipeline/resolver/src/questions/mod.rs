@@ -25,7 +25,7 @@ use pmdns_stages::wire::name::Seed;
 use crate::counters::{Counters, count, lower};
 use crate::timers::Timers;
 use failures::Failures;
-use pending::{Admission, Expired, Limits, Pending, Ticket, Waiter};
+use pending::{Admission, Expired, Pending, PendingLimits, Ticket, Waiter};
 use plan::Plan;
 use prefixes::{Client, ClientHasher, ClientPrefix};
 use question::Question;
@@ -85,7 +85,7 @@ impl Questions {
         let shards = config.slow_path_shards().max(1);
         let share = |limit: usize| (limit / shards).max(1);
         let prefixes = ClientHasher::new(&config.ratelimit, seed);
-        let limits = Limits {
+        let limits = PendingLimits {
             questions: share(settings.max_pending),
             kept: if asks_for_itself { share(settings.max_pending) / KEPT } else { 0 },
             waiting: share(settings.max_waiting),

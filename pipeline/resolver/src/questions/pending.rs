@@ -39,7 +39,7 @@ const MAX_SPARE: usize = 4096;
 
 /// How much may be pending.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct PendingLimits {
     /// Questions in all.
     pub(crate) questions: usize,
     /// Places among these that are kept for questions without a client: keys for validation, and refreshes.
@@ -50,7 +50,7 @@ pub(crate) struct Limits {
     pub(crate) waiting_per_client: usize,
 }
 
-impl Limits {
+impl PendingLimits {
     fn waiting_per_prefix(&self) -> usize {
         self.waiting_per_client.saturating_mul(CLIENTS_PER_PREFIX)
     }
@@ -133,7 +133,7 @@ pub(crate) enum Limit {
 /// The pending table. It stores a `T` with each question: the state of asking.
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
-    limits: Limits,
+    limits: PendingLimits,
     slots: HashedMap<Rc<Question>, u32>,
     questions: Slab<UnderWay<T>>,
     serial: u32,
@@ -175,7 +175,7 @@ struct Seat {
 
 impl<T> Pending<T> {
     /// An empty table. The memory of its seats is allocated now.
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: PendingLimits) -> Self {
         Self {
             limits,
             slots: HashedMap::with_capacity_and_hasher(limits.questions, Default::default()),

@@ -17,7 +17,7 @@ use crate::origin::Origin;
 use crate::questions::pending::{Admission, Ticket};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::{Question, Rule};
-use crate::upstreams::replies::Answer;
+use crate::upstreams::replies::ResolvedAnswer;
 
 /// The number of the policy zone from which on rules about answers do not apply. With 0 none applies.
 const NO_ZONE: u8 = 0;
@@ -68,11 +68,11 @@ impl Resolver {
         for (ticket, alias) in self.questions.alias_targets.take(target) {
             let Some(question) = self.questions.find(ticket) else { continue };
             match outcome {
-                Outcome::Answer(Answer { entry, network, origin }) => {
+                Outcome::Answer(ResolvedAnswer { entry, network, origin }) => {
                     match self.answers.composed(&question, &alias, Some(entry)) {
                         Some(entry) => {
                             let (network, origin) = (*network, *origin);
-                            self.answer(ticket, Answer { entry, network, origin });
+                            self.answer(ticket, ResolvedAnswer { entry, network, origin });
                         }
                         None => self.end_alias(ticket, None),
                     }
@@ -98,7 +98,7 @@ impl Resolver {
     fn end_alias(&mut self, ticket: Ticket, entry: Option<Entry>) {
         match entry {
             Some(entry) => {
-                self.answer(ticket, Answer { entry, network: None, origin: Origin::Rules });
+                self.answer(ticket, ResolvedAnswer { entry, network: None, origin: Origin::Rules });
             }
             None => self.settle(ticket, &Outcome::Failure(ExtendedError::INVALID_DATA)),
         }

@@ -18,16 +18,20 @@ use crate::questions::pending::{Admission, Ticket};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
 use crate::questions::targets::WithoutIpv6;
-use crate::upstreams::replies::Answer;
+use crate::upstreams::replies::ResolvedAnswer;
 
 impl Resolver {
     /// The answer to a question as it is after addresses have been made, or left out. `None`: it is not known before that of
     /// another question is.
-    pub(super) fn with_ipv6(&mut self, ticket: Ticket, answer: Answer) -> Option<Answer> {
+    pub(super) fn with_ipv6(
+        &mut self,
+        ticket: Ticket,
+        answer: ResolvedAnswer,
+    ) -> Option<ResolvedAnswer> {
         let Some(question) = self.questions.find(ticket) else { return Some(answer) };
         match self.answers.ipv6(&question, &answer.entry) {
             Ipv6::Enough => Some(answer),
-            Ipv6::Some(entry) => Some(Answer { entry, ..answer }),
+            Ipv6::Some(entry) => Some(ResolvedAnswer { entry, ..answer }),
             Ipv6::None if self.questions.ipv4_targets.has(ticket) => {
                 self.questions.ipv4_targets.update(ticket, Ok((answer.entry, answer.network)));
                 None
@@ -85,7 +89,7 @@ impl Resolver {
     }
 
     /// Ends a question for AAAA records with those made of the A records in `ipv4`. Without any it ends as it would have.
-    fn make_ipv6(&mut self, ticket: Ticket, came: WithoutIpv6, ipv4: &Answer) {
+    fn make_ipv6(&mut self, ticket: Ticket, came: WithoutIpv6, ipv4: &ResolvedAnswer) {
         let Some(question) = self.questions.find(ticket) else { return };
         let answered = came.as_ref().ok();
         let made = self.answers.made_of(&question, answered.map(|(entry, _)| entry), &ipv4.entry);
@@ -93,10 +97,10 @@ impl Resolver {
         match (made, came) {
             (Some(entry), _) => {
                 count(&self.counters.synthesised);
-                self.give(ticket, Answer { entry, network, origin: ipv4.origin });
+                self.give(ticket, ResolvedAnswer { entry, network, origin: ipv4.origin });
             }
             (None, Ok((entry, _))) => {
-                self.give(ticket, Answer { entry, network, origin: ipv4.origin });
+                self.give(ticket, ResolvedAnswer { entry, network, origin: ipv4.origin });
             }
             (None, Err(why)) => self.settle(ticket, &Outcome::Failure(why)),
         }

@@ -15,7 +15,7 @@ use crate::counters::{add, count};
 use crate::origin::Origin;
 use crate::questions::pending::{Expired, Ticket};
 use crate::questions::question::Question;
-use crate::upstreams::replies::Answer;
+use crate::upstreams::replies::ResolvedAnswer;
 use crate::validation::Fetched;
 
 /// The most deadlines served in one turn. A ring of answers holds more, so a thousand clients whose deadlines come at
@@ -30,15 +30,15 @@ impl Resolver {
         &mut self,
         ticket: Ticket,
         question: &Question,
-        answer: Answer,
+        answer: ResolvedAnswer,
         reply: &[u8],
     ) {
         let entry = self.answers.judged(question, answer.entry, reply);
-        self.answer(ticket, Answer { entry, ..answer });
+        self.answer(ticket, ResolvedAnswer { entry, ..answer });
     }
 
     /// Ends a question with its answer. Answers that other upstreams may still send are not needed any more.
-    pub(super) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+    pub(super) fn answer(&mut self, ticket: Ticket, answer: ResolvedAnswer) {
         if answer.entry.head().flags & Head::LEADS_ON != 0 {
             return self.lead_on(ticket, &answer.entry);
         }
@@ -48,14 +48,14 @@ impl Resolver {
     }
 
     /// Ends a question with its answer, in which no addresses are to be made.
-    pub(super) fn give(&mut self, ticket: Ticket, answer: Answer) {
+    pub(super) fn give(&mut self, ticket: Ticket, answer: ResolvedAnswer) {
         if let Some((_, plan)) = self.questions.pending.find(ticket) {
             // The query that brought the answer is still counted as under way.
             add(&self.counters.wasted, plan.in_air().saturating_sub(1) as u64);
         }
         let outcome = Outcome::Answer(answer);
         self.settle(ticket, &outcome);
-        if let Outcome::Answer(Answer { entry, .. }) = outcome {
+        if let Outcome::Answer(ResolvedAnswer { entry, .. }) = outcome {
             self.upstreams.recycle(entry);
         }
     }
@@ -70,10 +70,10 @@ impl Resolver {
         };
         // It may have been made under other rules, and have waited since for what belongs to it.
         let judged = match outcome {
-            Outcome::Answer(Answer { entry, network, origin }) => {
+            Outcome::Answer(ResolvedAnswer { entry, network, origin }) => {
                 let entry = self.answers.judged_again(&question, entry);
                 entry.map(|entry| {
-                    Outcome::Answer(Answer { entry, network: *network, origin: *origin })
+                    Outcome::Answer(ResolvedAnswer { entry, network: *network, origin: *origin })
                 })
             }
             Outcome::Failure(_) | Outcome::Shed(_) => None,
@@ -82,7 +82,7 @@ impl Resolver {
         let Self { questions, answers, counters, .. } = self;
         let Answers { responder, context, .. } = answers;
         questions.end(ticket, |waiter, deadline| match (outcome, &stale) {
-            (Outcome::Answer(Answer { entry, network, origin }), _) => {
+            (Outcome::Answer(ResolvedAnswer { entry, network, origin }), _) => {
                 let scope = network.map_or(0, Subnet::length);
                 responder
                     .entry(waiter, entry, scope, *origin, context, |counters| &counters.answered);

@@ -51,7 +51,7 @@ use crate::roster::Roster;
 use crate::settings::Settings;
 use crate::upstreams::cookies::CookieSecret;
 use crate::upstreams::medium::NetworkLimits;
-use crate::upstreams::replies::Answer;
+use crate::upstreams::replies::ResolvedAnswer;
 use crate::upstreams::{Start, Upstreams};
 use crate::validation::Validation;
 
@@ -125,7 +125,7 @@ pub struct Time {
 #[derive(Debug)]
 enum Outcome {
     /// With an answer.
-    Answer(Answer),
+    Answer(ResolvedAnswer),
     /// Without one, for this reason.
     Failure(ExtendedError),
     /// Without an answer for want of room. That says nothing about the question, so it is not remembered.

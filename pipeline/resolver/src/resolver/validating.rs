@@ -13,7 +13,7 @@ use crate::questions::pending::{Admission, Ticket};
 use crate::questions::plan::{Attempt, Transport, TryFailure};
 use crate::questions::prefixes::ClientPrefix;
 use crate::questions::question::Question;
-use crate::upstreams::replies::Answer;
+use crate::upstreams::replies::ResolvedAnswer;
 use crate::validation::{
     Candidate, Ended, Fetched, ReplyVerdict, Sound, Validated, ValidationReport, worker,
 };
@@ -24,7 +24,7 @@ impl Resolver {
         &mut self,
         ticket: Ticket,
         attempt: Attempt,
-        answer: Answer,
+        answer: ResolvedAnswer,
         reply: Vec<u8>,
     ) {
         let Some(question) = self.questions.find(ticket) else { return };
@@ -137,7 +137,7 @@ impl Resolver {
         match entry {
             Ok(entry) => self.answer(
                 ticket,
-                Answer { entry, network, origin: Origin::upstream(attempt.upstream) },
+                ResolvedAnswer { entry, network, origin: Origin::upstream(attempt.upstream) },
             ),
             Err(failure) => self.learn(ticket, attempt, failure),
         }

@@ -17,7 +17,7 @@ use crate::upstreams::query::{Proof, ReplyKind, shows_no_edns};
 
 /// An upstream's answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ResolvedAnswer {
     pub(crate) entry: Entry,
     /// The network it is for; none: it is for everybody.
     pub(crate) network: Option<Subnet>,
@@ -48,7 +48,7 @@ impl Upstreams {
         replied: &Replied,
         reply: &[u8],
         reading: &Reading,
-    ) -> Result<Answer, TryFailure> {
+    ) -> Result<ResolvedAnswer, TryFailure> {
         let Replied { question, attempt, proof, .. } = replied;
         let mut entry = self.read_entry(replied, reply, reading)?;
         let network = match question.subnet().map(|sent| network_of(reply, &entry, sent, *proof)) {
@@ -68,7 +68,7 @@ impl Upstreams {
         if reading.validates || !is_believed(self.peers.settings(attempt.upstream)) {
             entry.distrust();
         }
-        Ok(Answer { entry, network, origin: Origin::upstream(attempt.upstream) })
+        Ok(ResolvedAnswer { entry, network, origin: Origin::upstream(attempt.upstream) })
     }
 
     /// Makes an entry of a reply.

@@ -65,12 +65,12 @@ pub struct PortDriver {
 }
 
 /// Our end of a query.
-type Place = (SourceIndex, u16);
+type LocalEndpoint = (SourceIndex, u16);
 
 /// The way that a query left by.
 #[derive(Clone, Copy)]
 struct Sent {
-    from: Place,
+    from: LocalEndpoint,
     /// The number of its next hop.
     hop: u8,
 }
@@ -142,7 +142,12 @@ impl PortDriver {
 
     /// Draws a UDP port for the query in this slot, which leaves by this port for `upstream`. `None`: all that were drawn are
     /// in use. An error: there are no random numbers.
-    fn claim(&mut self, slot: usize, number: usize, upstream: IpAddr) -> io::Result<Option<Place>> {
+    fn claim(
+        &mut self,
+        slot: usize,
+        number: usize,
+        upstream: IpAddr,
+    ) -> io::Result<Option<LocalEndpoint>> {
         let sources = &self.sources[number][usize::from(upstream.is_ipv6())];
         let owner = Owner { thread: self.parts.thread, slot: to_u32(slot) };
         for _ in 0..PORT_TRIES {

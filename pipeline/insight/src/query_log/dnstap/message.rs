@@ -9,7 +9,7 @@ use pmdns_stages::wire::{be16, put16};
 use super::protobuf::{bytes, fixed, number};
 use crate::query_log::batch::Batch;
 use crate::query_log::clients::ClientName;
-use crate::records::{Record, Source};
+use crate::records::{QueryRecord, Source};
 
 /// Fields of `Dnstap`.
 mod dnstap {
@@ -63,7 +63,7 @@ pub(super) fn put_message(
     out: &mut Vec<u8>,
     identity: &Identity,
     batch: &Batch,
-    record: &Record<'_>,
+    record: &QueryRecord<'_>,
     client: ClientName,
 ) {
     out.clear();
@@ -77,7 +77,7 @@ pub(super) fn put_message(
     number(out, dnstap::TYPE, MESSAGE);
 }
 
-fn put_inner(out: &mut Vec<u8>, batch: &Batch, record: &Record<'_>, client: ClientName) {
+fn put_inner(out: &mut Vec<u8>, batch: &Batch, record: &QueryRecord<'_>, client: ClientName) {
     let head = &record.head;
     let is_answer = head.source != Source::Drop;
     number(out, field::TYPE, if is_answer { CLIENT_RESPONSE } else { CLIENT_QUERY });
@@ -183,7 +183,7 @@ mod tests {
     fn message(head: Head, client: ClientName) -> Vec<u8> {
         let batch = Batch::new(Vec::new(), Clock::start());
         let mut out = Vec::new();
-        let record = Record { head, message: ANSWER };
+        let record = QueryRecord { head, message: ANSWER };
         put_message(&mut out, &Identity::new("here".to_owned()), &batch, &record, client);
         out
     }

@@ -8,8 +8,8 @@ use crate::questions::prefixes::tests::lengths;
 use crate::upstreams::query::tests;
 
 /// Limits without places that are kept.
-pub(crate) fn limits(questions: usize, waiting: usize, waiting_per_client: usize) -> Limits {
-    Limits { questions, kept: 0, waiting, waiting_per_client }
+pub(crate) fn limits(questions: usize, waiting: usize, waiting_per_client: usize) -> PendingLimits {
+    PendingLimits { questions, kept: 0, waiting, waiting_per_client }
 }
 
 /// A table that is full soon.
@@ -307,7 +307,7 @@ fn a_question_without_clients_leaves_half_of_the_table_to_them() {
 /// A flood once kept the keys from being fetched that the answers of all others are validated with.
 #[test]
 fn audit_03_places_are_kept_for_questions_without_clients() {
-    let mut table = Pending::new(Limits { kept: 2, ..limits(6, 100, 100) });
+    let mut table = Pending::new(PendingLimits { kept: 2, ..limits(6, 100, 100) });
     let begin = |table: &mut Pending<()>, name| {
         table.begin(ClientPrefix::OURS, &tests::question(&query_of(name, 0)), |_| ())
     };
