@@ -12,18 +12,18 @@ const MAX_PIECES: usize = 4096;
 
 /// A value, and the setting that says so. Equal are those of one value.
 #[derive(Clone, Debug)]
-pub(crate) struct Said<T> {
+pub(crate) struct SettingValue<T> {
     pub(crate) value: T,
     pub(crate) origin: Option<Origin>,
 }
 
-impl<T: PartialEq> PartialEq for Said<T> {
+impl<T: PartialEq> PartialEq for SettingValue<T> {
     fn eq(&self, other: &Self) -> bool {
         self.value == other.value
     }
 }
 
-impl<T> Said<T> {
+impl<T> SettingValue<T> {
     /// A value that no setting says.
     pub(crate) fn by_default(value: T) -> Self {
         Self { value, origin: None }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pmdns_config::limits::{MAX_UPSTREAMS, MAX_VIEWS};
 use pmdns_config::{BrokenRule, Config, ConfigError, DEFAULT_GROUP, DEFAULT_VIEW};
 
-use crate::clients::{ByClient, Said};
+use crate::clients::{ByClient, SettingValue};
 use crate::draft::{Draft, Line, Remark, Table, Value};
 use crate::limits::MAX_ROUNDS;
 use crate::source::{Origin, Sources, shown};
@@ -194,7 +194,7 @@ fn prune(draft: &mut Draft) {
 
 /// Cuts the clients of idle views out of those of others: without their view they are in none.
 fn cut_idle(draft: &mut Draft, is_idle: &impl Fn(&Table) -> bool) {
-    let mut clients = ByClient::all(Said::by_default(None));
+    let mut clients = ByClient::all(SettingValue::by_default(None));
     for (at, table) in draft.tables.iter().enumerate().filter(|(_, table)| table.name == "view") {
         let value = Some(at).filter(|_| !is_idle(table));
         let items = table.entries.iter().filter(|entry| entry.key == "clients");
@@ -202,7 +202,7 @@ fn cut_idle(draft: &mut Draft, is_idle: &impl Fn(&Table) -> bool) {
             if let Value::Text(text) = &item.value
                 && let Ok(network) = text.parse()
             {
-                clients.set(network, Said { value, origin: item.origin.clone() });
+                clients.set(network, SettingValue { value, origin: item.origin.clone() });
             }
         }
     }
@@ -213,7 +213,7 @@ fn cut_idle(draft: &mut Draft, is_idle: &impl Fn(&Table) -> bool) {
     for table in draft.tables.iter_mut().filter(|table| table.name == "view" && !is_idle(table)) {
         table.entries.retain(|entry| entry.key != "clients");
     }
-    for (network, Said { value, origin }) in pieces {
+    for (network, SettingValue { value, origin }) in pieces {
         if let Some(table) = value.and_then(|at| draft.tables.get_mut(at)) {
             table.push("clients", network.to_string(), origin.clone());
         }

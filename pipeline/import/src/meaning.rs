@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{DEFAULT_GROUP, InterfaceAddress, LocalRecord, Prefix, wire_name};
 
-use crate::clients::{ByClient, Said};
+use crate::clients::{ByClient, SettingValue};
 use crate::draft::{Draft, Value};
 use crate::source::Origin;
 
@@ -106,13 +106,17 @@ impl Forwarder {
     }
 
     /// Which clients get which answer. All others are refused.
-    pub(crate) fn access(&mut self, clients: &ByClient<Said<AccessAction>>, origin: &Origin) {
+    pub(crate) fn access(
+        &mut self,
+        clients: &ByClient<SettingValue<AccessAction>>,
+        origin: &Origin,
+    ) {
         if clients.len() > MAX_NETWORKS {
             let why = "these are too many networks, so all clients are refused";
             return self.draft.decisive(origin, why);
         }
         let is_default = |network: Prefix, answer| network.length == 0 && answer == "refuse";
-        for (network, Said { value, origin }) in clients.networks() {
+        for (network, SettingValue { value, origin }) in clients.networks() {
             match is_default(network, *value) {
                 true => {}
                 false => {

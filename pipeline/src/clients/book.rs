@@ -11,14 +11,14 @@ use pmdns_stages::client_table::ClientTableWriter;
 
 /// The view of a prefix, and who said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Said {
+struct PrefixView {
     /// The view that the file gives it.
     file: Option<u8>,
     /// What was said at run time: a view, or that it is removed.
     run_time: Option<Option<u8>>,
 }
 
-impl Said {
+impl PrefixView {
     fn view(self) -> Option<u8> {
         self.run_time.unwrap_or(self.file)
     }
@@ -35,7 +35,7 @@ pub(super) struct Whose {
 /// Everything that is said.
 #[derive(Debug)]
 pub(super) struct Book {
-    said: BTreeMap<Prefix, Said>,
+    said: BTreeMap<Prefix, PrefixView>,
     /// Who has said at run time what is in `said`.
     whose: BTreeMap<Prefix, Whose>,
     /// What holds again after a restart, because something else is said until then.
@@ -105,7 +105,7 @@ impl Book {
         }
         match (before.file, run_time) {
             (None, None) => drop(self.said.remove(&prefix)),
-            (file, run_time) => drop(self.said.insert(prefix, Said { file, run_time })),
+            (file, run_time) => drop(self.said.insert(prefix, PrefixView { file, run_time })),
         }
         true
     }
@@ -148,11 +148,13 @@ impl Book {
             if said.run_time.is_none() {
                 whose.remove(prefix);
             }
-            *said != Said::default()
+            *said != PrefixView::default()
         });
         for (prefix, view) in fresh {
             match writer.set(&prefix, view) {
-                Ok(()) => drop(said.insert(prefix, Said { file: Some(view), run_time: None })),
+                Ok(()) => {
+                    said.insert(prefix, PrefixView { file: Some(view), run_time: None });
+                }
                 Err(_) => taken.left_out += 1,
             }
         }

@@ -40,7 +40,7 @@ use tokio::time::timeout;
 
 pub use counters::{ZoneCounters, ZoneSnapshot};
 pub use limits::TransferLimits;
-use notify::{Heard, receive};
+use notify::{NotifyMessage, receive};
 use pmdns_counters::count;
 use pmdns_engine::threads::{join_within, pin};
 use secondary::{Secondary, Settings, Tools};
@@ -279,18 +279,18 @@ async fn serve(
 fn notice(zones: &FollowedZones, source: IpAddr, message: &[u8]) -> Option<Vec<u8>> {
     let zones = zones.borrow();
     match receive(zones.iter().map(|zone| &zone.settings), source, message) {
-        Heard::News(number, answer) => {
+        NotifyMessage::News(number, answer) => {
             count(&zones[number].counters.notified);
             zones[number].wake.notify_one();
             Some(answer)
         }
-        Heard::Disbelieved(number) => {
+        NotifyMessage::Disbelieved(number) => {
             count(&zones[number].counters.disbelieved);
             let name = &zones[number].settings.name;
             tracing::debug!("policy zone {name}: a notification from {source} is not believed");
             None
         }
-        Heard::Nothing => None,
+        NotifyMessage::Nothing => None,
     }
 }
 
@@ -336,11 +336,11 @@ fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &Follo
         return gate.refuse();
     }
     let Some((pass, told_to_go)) = gate.enter(peer_of(source)) else { return };
-    let heard = timeout(CONNECTION_PATIENCE, receive_stream(stream, source, Rc::clone(zones)));
+    let received = timeout(CONNECTION_PATIENCE, receive_stream(stream, source, Rc::clone(zones)));
     tokio::task::spawn_local(async move {
         let _place = pass;
         tokio::select! {
-            heard = heard => if !matches!(heard, Ok(Ok(()))) {
+            received = received => if !matches!(received, Ok(Ok(()))) {
                 tracing::debug!("a connection from {source} ended early");
             },
             _ = told_to_go => tracing::debug!("a connection from {source} lost its place to another"),

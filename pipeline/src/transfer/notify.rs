@@ -13,7 +13,7 @@ use super::secondary::Settings;
 
 /// The kind of a message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum NotifyMessage {
     /// A notification of the zone of this number, and the answer to it.
     News(usize, Vec<u8>),
     /// A message about the zone of this number that is not accepted.
@@ -28,33 +28,35 @@ pub(super) fn receive<'a>(
     zones: impl IntoIterator<Item = &'a Settings>,
     source: IpAddr,
     bytes: &[u8],
-) -> Heard {
-    let Ok(mut message) = Message::from_octets(bytes.to_vec()) else { return Heard::Nothing };
+) -> NotifyMessage {
+    let Ok(mut message) = Message::from_octets(bytes.to_vec()) else {
+        return NotifyMessage::Nothing;
+    };
     let header = message.header();
     if header.qr() || header.opcode() != Opcode::NOTIFY {
-        return Heard::Nothing;
+        return NotifyMessage::Nothing;
     }
     let found = {
-        let Ok(question) = message.sole_question() else { return Heard::Nothing };
+        let Ok(question) = message.sole_question() else { return NotifyMessage::Nothing };
         if question.qtype() != Rtype::SOA || question.qclass() != Class::IN {
-            return Heard::Nothing;
+            return NotifyMessage::Nothing;
         }
         zones.into_iter().enumerate().find(|(_, zone)| zone.name == *question.qname())
     };
-    let Some((number, zone)) = found else { return Heard::Nothing };
+    let Some((number, zone)) = found else { return NotifyMessage::Nothing };
     if !zone.has_primary(source) {
-        return Heard::Disbelieved(number);
+        return NotifyMessage::Disbelieved(number);
     }
     let transaction = match &zone.key {
         None => None,
         Some(key) => match ServerTransaction::request(key, &mut message, Time48::now()) {
             Ok(Some(transaction)) => Some(transaction),
-            Ok(None) | Err(_) => return Heard::Disbelieved(number),
+            Ok(None) | Err(_) => return NotifyMessage::Disbelieved(number),
         },
     };
     match answer(&message, transaction) {
-        Some(answer) => Heard::News(number, answer),
-        None => Heard::Nothing,
+        Some(answer) => NotifyMessage::News(number, answer),
+        None => NotifyMessage::Nothing,
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
     fn a_primary_is_believed_and_answered() {
         let zones = [zone("a.rpz", None), zone("b.rpz", None)];
         let news = notify("B.rpz", Rtype::SOA, None);
-        let Heard::News(1, answer) = receive(&zones, PRIMARY.into(), &news) else {
+        let NotifyMessage::News(1, answer) = receive(&zones, PRIMARY.into(), &news) else {
             panic!("it is not believed");
         };
         let answer = Message::from_octets(answer).unwrap();
@@ -122,22 +124,26 @@ mod tests {
         assert!(answer.header().aa());
         // RFC 4291 section 2.5.5.2: the form of an IPv4 address on an IPv6 socket.
         let mapped = "::ffff:192.0.2.1".parse().unwrap();
-        assert!(matches!(receive(&zones, mapped, &news), Heard::News(1, _)));
+        assert!(matches!(receive(&zones, mapped, &news), NotifyMessage::News(1, _)));
     }
 
     #[test]
     fn strangers_and_other_messages_are_not() {
         let zones = [zone("a.rpz", None)];
         let news = notify("a.rpz", Rtype::SOA, None);
-        assert_eq!(receive(&zones, [192, 0, 2, 2].into(), &news), Heard::Disbelieved(0));
+        assert_eq!(receive(&zones, [192, 0, 2, 2].into(), &news), NotifyMessage::Disbelieved(0));
         for nothing in [notify("c.rpz", Rtype::SOA, None), notify("a.rpz", Rtype::A, None)] {
-            assert_eq!(receive(&zones, PRIMARY.into(), &nothing), Heard::Nothing);
+            assert_eq!(receive(&zones, PRIMARY.into(), &nothing), NotifyMessage::Nothing);
         }
         let mut response = news.clone();
         response[2] |= 0x80;
-        assert_eq!(receive(&zones, PRIMARY.into(), &response), Heard::Nothing);
+        assert_eq!(receive(&zones, PRIMARY.into(), &response), NotifyMessage::Nothing);
         for cut in 0..news.len() {
-            assert_eq!(receive(&zones, PRIMARY.into(), &news[..cut]), Heard::Nothing, "{cut}");
+            assert_eq!(
+                receive(&zones, PRIMARY.into(), &news[..cut]),
+                NotifyMessage::Nothing,
+                "{cut}"
+            );
         }
     }
 
@@ -147,10 +153,13 @@ mod tests {
         let zones = [zone("a.rpz", None)];
         for name in ["example", "rpz", "x.a.rpz", "."] {
             let news = notify(name, Rtype::SOA, None);
-            assert_eq!(receive(&zones, PRIMARY.into(), &news), Heard::Nothing, "{name}");
+            assert_eq!(receive(&zones, PRIMARY.into(), &news), NotifyMessage::Nothing, "{name}");
         }
         let stranger = notify("a.rpz", Rtype::SOA, None);
-        assert_eq!(receive(&zones, [198, 51, 100, 9].into(), &stranger), Heard::Disbelieved(0));
+        assert_eq!(
+            receive(&zones, [198, 51, 100, 9].into(), &stranger),
+            NotifyMessage::Disbelieved(0)
+        );
     }
 
     #[test]
@@ -158,19 +167,22 @@ mod tests {
         let zones = [zone("a.rpz", Some(key(b"the right secret")))];
         let signed = |secret| notify("a.rpz", Rtype::SOA, Some(key(secret)));
         let right = signed(b"the right secret");
-        assert!(matches!(receive(&zones, PRIMARY.into(), &right), Heard::News(0, _)));
+        assert!(matches!(receive(&zones, PRIMARY.into(), &right), NotifyMessage::News(0, _)));
         for wrong in [signed(b"another secret!!"), notify("a.rpz", Rtype::SOA, None)] {
-            assert_eq!(receive(&zones, PRIMARY.into(), &wrong), Heard::Disbelieved(0));
+            assert_eq!(receive(&zones, PRIMARY.into(), &wrong), NotifyMessage::Disbelieved(0));
         }
         for place in 0..right.len() {
             // A damaged message never panics, and is not accepted.
             let mut damaged = right.clone();
             damaged[place] ^= 0x55;
-            let heard = receive(&zones, PRIMARY.into(), &damaged);
+            let received = receive(&zones, PRIMARY.into(), &damaged);
             // The header's id is not signed, because the TSIG record has the original one. Its class and TTL are
             // constants (RFC 8945 section 4.3).
             let is_signed = !matches!(place, 0..2 | 30..36);
-            assert!(!is_signed || !matches!(heard, Heard::News(..)), "{place}: {heard:?}");
+            assert!(
+                !is_signed || !matches!(received, NotifyMessage::News(..)),
+                "{place}: {received:?}"
+            );
         }
     }
 }

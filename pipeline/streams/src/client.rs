@@ -9,11 +9,11 @@ use pmdns_counters::count;
 use pmdns_nics::stream::Transport;
 use tokio::time::{Instant, sleep_until};
 
-use crate::door::AnswerMessage;
 use crate::framing::is_query;
 use crate::load::Load;
 use crate::lock::lock;
 use crate::places::{ConnectionPlace, Renewal};
+use crate::query_sender::AnswerMessage;
 use crate::reader::Reader;
 use crate::service::{ConnectionLimits, Service};
 
@@ -82,8 +82,8 @@ impl Client {
             count(&counters.no_room);
             return Err(Unanswered::Full);
         };
-        let door = &self.service.door;
-        let pending = door.ask_for(&self.reader, self.address, self.transport, query);
+        let sender = &self.service.sender;
+        let pending = sender.ask_for(&self.reader, self.address, self.transport, query);
         pending.await.ok_or(Unanswered::Dropped)
     }
 

@@ -23,9 +23,9 @@ use tokio::time::{Instant, interval};
 use crate::answer::AnswerMessage;
 use crate::budget::Budget;
 use crate::counters::AllCounters;
-use crate::door::QuerySender;
 use crate::entrances::{Bell, Entrance, Entrances};
 use crate::lock::lock;
+use crate::query_sender::QuerySender;
 use crate::table::{SharedTable, Table};
 
 /// The name of the port in reports.
@@ -53,7 +53,7 @@ pub struct StreamsNic {
 /// One thread's share of the port: where its queries go in, and its answers come out.
 pub struct ThreadEnds {
     /// The way in.
-    pub door: QuerySender,
+    pub sender: QuerySender,
     /// The way out, to be [run](Collector::run) on the thread.
     pub collector: Collector,
 }
@@ -155,11 +155,11 @@ fn exits(
             rings.push(consumer);
         }
         let table: SharedTable = Arc::new(Mutex::new(Table::new(to_u8(thread), capacity)));
-        let door = QuerySender::new(Arc::clone(entrances), Arc::clone(&table), budget.clone());
+        let sender = QuerySender::new(Arc::clone(entrances), Arc::clone(&table), budget.clone());
         let counters = entrances.counters.clone();
         let budget = budget.clone();
         let collector = Collector { rings, exit, heard, table, budget, counters };
-        threads.push(ThreadEnds { door, collector });
+        threads.push(ThreadEnds { sender, collector });
     }
     Ok((queues, threads))
 }

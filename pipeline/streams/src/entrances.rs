@@ -13,7 +13,7 @@ use siphasher::sip::SipHasher13;
 use crate::counters::AllCounters;
 use crate::lock::lock;
 
-/// Where queries go in: the rings to the data cores, and what all doors share.
+/// Where queries go in: the rings to the data cores, and what all senders of queries share.
 pub(crate) struct Entrances {
     pub(crate) pool: FramePool,
     pub(crate) lengths: PrefixLengths,

@@ -20,9 +20,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::counters::StreamCounters;
-use crate::door::{AnswerMessage, Pending};
 use crate::load::Load;
 use crate::places::{ConnectionPlace, Renewal};
+use crate::query_sender::{AnswerMessage, Pending};
 use crate::reader::Reader;
 use crate::service::{ConnectionLimits, Service};
 
@@ -219,8 +219,8 @@ impl Connection<'_> {
             if !is_query(message) {
                 return Err(End::Malformed);
             }
-            let door = &self.service.door;
-            self.pending.push(door.ask_for(&self.reader, self.client, self.transport, message));
+            let sender = &self.service.sender;
+            self.pending.push(sender.ask_for(&self.reader, self.client, self.transport, message));
             self.renewal.renew(self.asked == 0);
             self.asked += 1;
             self.is_read = self.is_exhausted();

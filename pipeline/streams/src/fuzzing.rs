@@ -4,10 +4,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex, split};
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 
-use crate::door::Transport;
 use crate::framing::{self, MAX_QUERY};
 use crate::https::{self, Site};
 use crate::proxy;
+use crate::query_sender::Transport;
 use crate::stub::{Line, answer};
 
 /// Queries that the line has room for.

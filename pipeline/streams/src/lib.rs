@@ -26,7 +26,6 @@ mod budget;
 #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "only the fuzzer uses it then"))]
 mod client;
 pub mod counters;
-pub mod door;
 #[cfg(feature = "tls")]
 mod doq;
 pub mod driver;
@@ -46,6 +45,7 @@ mod load;
 mod lock;
 pub mod places;
 mod proxy;
+pub mod query_sender;
 #[cfg(feature = "tls")]
 mod quic_socket;
 mod reader;
@@ -68,5 +68,5 @@ pub mod tls;
 #[cfg(feature = "tls")]
 mod written;
 
-pub use door::{AnswerMessage, Pending, QuerySender, Transport};
 pub use https::is_dns_message;
+pub use query_sender::{AnswerMessage, Pending, QuerySender, Transport};

@@ -56,12 +56,12 @@ impl Servers {
             accepts: watch::Sender::new(true),
             threads: Vec::new(),
         };
-        for (number, ThreadEnds { door, collector }) in ends.into_iter().enumerate() {
+        for (number, ThreadEnds { sender, collector }) in ends.into_iter().enumerate() {
             let (places, counters) = (places.clone(), counters.clone());
             let proxies = config.streams.proxy_protocol.clone().into();
             let limits = ConnectionLimits::of(config);
             let access = access.clone();
-            let service = Service { door, places, counters, limits, access, proxies };
+            let service = Service { sender, places, counters, limits, access, proxies };
             let listeners = listeners.of_thread(number)?;
             let encryption = encryption.clone();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

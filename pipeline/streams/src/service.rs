@@ -7,9 +7,9 @@ use pmdns_config::{Config, Prefix};
 
 use crate::access::AccessList;
 use crate::counters::AllCounters;
-use crate::door::QuerySender;
 use crate::load::Load;
 use crate::places::ConnectionPlaces;
+use crate::query_sender::QuerySender;
 
 /// A connection with queries under way lasts at least this much longer than any of them.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const MARGIN: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Service {
     /// Where queries go in.
-    pub door: QuerySender,
+    pub sender: QuerySender,
     /// The places of connections.
     pub places: ConnectionPlaces,
     /// Where they are counted.

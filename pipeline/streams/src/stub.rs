@@ -16,10 +16,10 @@ use crate::answer::AnswerMessage;
 use crate::budget::Budget;
 use crate::client::Client;
 use crate::counters::{AllCounters, StreamSnapshot};
-use crate::door::QuerySender;
 use crate::entrances::{Entrance, Entrances};
 use crate::lock::lock;
 use crate::places::{ConnectionPlace, ConnectionPlaces, Lost};
+use crate::query_sender::QuerySender;
 use crate::service::{ConnectionLimits, Service};
 use crate::table::{SharedTable, Table};
 use crate::testing::{config, everybody};
@@ -84,7 +84,7 @@ impl Line {
     pub(crate) fn full() -> Self {
         let line = Self::with_capacity("", 1, |_| None);
         let client = SocketAddr::from(([192, 0, 2, 9], 9));
-        let pending = line.service.door.ask(client, Transport::Tcp, QUERY);
+        let pending = line.service.sender.ask(client, Transport::Tcp, QUERY);
         std::mem::forget(pending);
         line
     }
@@ -110,7 +110,7 @@ impl Line {
         let table: SharedTable = Arc::new(Mutex::new(Table::new(0, capacity)));
         let budget = Budget::new(config.streams.max_buffered_bytes_in_all.bytes());
         let service = Service {
-            door: QuerySender::new(Arc::new(entrances), Arc::clone(&table), budget.clone()),
+            sender: QuerySender::new(Arc::new(entrances), Arc::clone(&table), budget.clone()),
             places: ConnectionPlaces::new(&config, counters.clone(), IdleTime::default()),
             counters,
             limits: ConnectionLimits::of(&config),

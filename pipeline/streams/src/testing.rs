@@ -13,9 +13,9 @@ use socket2::{Domain, Socket, Type};
 
 use crate::access::AccessList;
 use crate::counters::{AllCounters, StreamSnapshot};
-use crate::door::Transport;
 use crate::driver::{self, StreamPortParts};
 use crate::listeners::Listeners;
+use crate::query_sender::Transport;
 use crate::server::{ServerParts, Servers};
 
 /// A config whose table `[streams]` has these keys, and an address over TCP.

@@ -71,7 +71,7 @@ fn ask_by(
     from: &str,
     query: &QueryFrame,
 ) -> Option<AnswerMessage> {
-    let pending = rig.ends[0].door.ask(client(from), transport, &query.message());
+    let pending = rig.ends[0].sender.ask(client(from), transport, &query.message());
     rig.settle();
     rig.ends[0].collector.collect();
     poll(pending)
@@ -247,7 +247,7 @@ fn a_stream_learns_at_once_that_the_line_drops_its_query() {
             ("10.78.0.1", query("malformed.example. A").message()[..11].to_vec()),
         ];
         for (number, (from, message)) in dropped.iter().enumerate() {
-            let asked = rig.ends[0].door.ask(client(from), Transport::Tcp, message);
+            let asked = rig.ends[0].sender.ask(client(from), Transport::Tcp, message);
             let mut pending = pin!(asked);
             rig.settle();
             rig.ends[0].collector.collect();
@@ -263,7 +263,7 @@ fn a_stream_learns_at_once_that_the_line_drops_its_query() {
 fn the_header_of_a_query_that_is_too_long_gets_formerr() {
     let mut rig = rig(&config(STREAMS));
     let header = &query("long.example. A").message()[..12];
-    let pending = rig.ends[0].door.ask(client("10.77.0.1"), Transport::Tcp, header);
+    let pending = rig.ends[0].sender.ask(client("10.77.0.1"), Transport::Tcp, header);
     rig.settle();
     rig.ends[0].collector.collect();
     let answer = poll(pending).expect("an answer");
@@ -275,8 +275,8 @@ fn the_header_of_a_query_that_is_too_long_gets_formerr() {
 fn a_miss_is_answered_by_the_pool_of_streams() {
     let mut rig = rig(&config(STREAMS));
     let miss = query("miss.example. A");
-    let door = rig.ends[0].door.clone();
-    let pending = door.ask(client("[fd77::9]"), Transport::Tcp, &miss.message());
+    let sender = rig.ends[0].sender.clone();
+    let pending = sender.ask(client("[fd77::9]"), Transport::Tcp, &miss.message());
     rig.settle();
     let taken = rig.slow_path[0].inlets.misses[0].pop().expect("a miss");
     assert!(taken.is_from_stream() && taken.port() == 1);
@@ -302,8 +302,8 @@ fn attack_o_the_line_says_of_a_query_over_quic_that_it_has_the_keepalive_option(
 fn attack_b_a_newcomer_gets_a_place_and_late_answers_find_nobody() {
     let mut rig = rig(&config(STREAMS));
     let miss = query("miss.example. A").message();
-    let door = rig.ends[0].door.clone();
-    let ask = |from: &str| door.ask(client(from), Transport::Tcp, &miss);
+    let sender = rig.ends[0].sender.clone();
+    let ask = |from: &str| sender.ask(client(from), Transport::Tcp, &miss);
     let mut held: Vec<_> = (0..64).map(|_| ask("10.77.0.1")).collect();
     let newcomer = ask("10.78.0.1");
     let refused = poll(held.remove(0)).expect("the oldest makes place");

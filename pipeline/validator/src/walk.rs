@@ -25,7 +25,7 @@ const MAX_KEYS: usize = 64;
 const MAX_DIGESTS: usize = 32;
 
 /// The result of a reply about DS records.
-enum Said {
+enum DsOutcome {
     /// Its state, for so many seconds.
     Status(NameStatus, u32),
     /// It is a name of the zone, and so are those between it and this one.
@@ -157,24 +157,26 @@ impl Judge<'_> {
         let name = self.candidate(zone, next, hint, target);
         let is_hint = *name != *next;
         let said = match (self.table.failure(&name, self.now), is_hint) {
-            (Some(why), _) => Said::Nothing(why),
+            (Some(why), _) => DsOutcome::Nothing(why),
             (None, _) => match self.job.obtain(&name, rtype::DS)? {
-                None => Said::Nothing(ede::UNREACHABLE),
+                None => DsOutcome::Nothing(ede::UNREACHABLE),
                 Some((id, reply)) => self.judge_ds((id, &reply), &name, zone)?,
             },
         };
-        if !matches!(said, Said::Between(_)) {
+        if !matches!(said, DsOutcome::Between(_)) {
             self.job.release(&name, rtype::DS);
         }
         match said {
-            Said::Status(state, seconds) => self.table.keep(&name, state, seconds, self.now),
-            Said::Inside(through, seconds) => self.keep_inside(&name, through, target, seconds),
-            Said::Between(between) if !self.job.tried.contains(&between) => {
+            DsOutcome::Status(state, seconds) => self.table.keep(&name, state, seconds, self.now),
+            DsOutcome::Inside(through, seconds) => {
+                self.keep_inside(&name, through, target, seconds)
+            }
+            DsOutcome::Between(between) if !self.job.tried.contains(&between) => {
                 self.job.hints.push(between);
             }
-            Said::Between(_) | Said::Nothing(_) if is_hint => self.job.tried.push(name),
-            Said::Between(_) => return Ok(SecurityStatus::Bogus(ede::BOGUS)),
-            Said::Nothing(why) => {
+            DsOutcome::Between(_) | DsOutcome::Nothing(_) if is_hint => self.job.tried.push(name),
+            DsOutcome::Between(_) => return Ok(SecurityStatus::Bogus(ede::BOGUS)),
+            DsOutcome::Nothing(why) => {
                 if self.table.failure(&name, self.now).is_none() {
                     self.table.fail(&name, why, self.now);
                 }
@@ -217,7 +219,7 @@ impl Judge<'_> {
         (id, reply): (u32, &Reply),
         name: &[u8],
         zone: &Arc<Zone>,
-    ) -> Result<Said, Halt> {
+    ) -> Result<DsOutcome, Halt> {
         let mut why = None;
         if let Some(at) = self.signed_answer(reply, name, rtype::DS, zone) {
             match self.job.check((id, reply), at, zone, self.now)? {
@@ -230,10 +232,10 @@ impl Judge<'_> {
                     } else {
                         NameStatus::Insecure
                     };
-                    return Ok(Said::Status(state, max_ttl.min(ttl(reply, at))));
+                    return Ok(DsOutcome::Status(state, max_ttl.min(ttl(reply, at))));
                 }
-                Checked::Good { .. } => return Ok(Said::Nothing(ede::BOGUS)),
-                Checked::Bad(reason) => return Ok(Said::Nothing(reason)),
+                Checked::Good { .. } => return Ok(DsOutcome::Nothing(ede::BOGUS)),
+                Checked::Bad(reason) => return Ok(DsOutcome::Nothing(reason)),
             }
         }
         if let Some(said) = self.judge_alias((id, reply), name, zone)? {
@@ -242,9 +244,9 @@ impl Judge<'_> {
         let mut evidence = self.evidence((id, reply), zone)?;
         let seconds = evidence.max_ttl;
         match evidence.cut(name, &mut self.job.meter)? {
-            Some(Cut::Unsigned) => return Ok(Said::Status(NameStatus::Insecure, seconds)),
-            Some(Cut::NoName) => return Ok(Said::Status(NameStatus::NoName, seconds)),
-            Some(Cut::Inside(through)) => return Ok(Said::Inside(through, seconds)),
+            Some(Cut::Unsigned) => return Ok(DsOutcome::Status(NameStatus::Insecure, seconds)),
+            Some(Cut::NoName) => return Ok(DsOutcome::Status(NameStatus::NoName, seconds)),
+            Some(Cut::Inside(through)) => return Ok(DsOutcome::Inside(through, seconds)),
             None => why = why.or(evidence.why),
         }
         let signers = reply.sets.iter().flat_map(|set| reply.signatures(set)).map(|one| one.signer);
@@ -252,8 +254,8 @@ impl Judge<'_> {
             .into_iter()
             .find(|signer| name::is_below(signer, &zone.name) && name::is_below(name, signer));
         Ok(match between {
-            Some(between) => Said::Between(between.into()),
-            None => Said::Nothing(why.unwrap_or(ede::RRSIGS_MISSING)),
+            Some(between) => DsOutcome::Between(between.into()),
+            None => DsOutcome::Nothing(why.unwrap_or(ede::RRSIGS_MISSING)),
         })
     }
 
@@ -263,13 +265,13 @@ impl Judge<'_> {
         (id, reply): (u32, &Reply),
         name: &[u8],
         zone: &Arc<Zone>,
-    ) -> Result<Option<Said>, Halt> {
+    ) -> Result<Option<DsOutcome>, Halt> {
         if let Some(at) = self.signed_answer(reply, name, rtype::CNAME, zone)
             && let Checked::Good { max_ttl, labels } =
                 self.job.check((id, reply), at, zone, self.now)?
         {
             if labels == name::signed_labels(name) {
-                return Ok(Some(Said::Inside(None, max_ttl)));
+                return Ok(Some(DsOutcome::Inside(None, max_ttl)));
             }
             let mut evidence = self.evidence((id, reply), zone)?;
             let proof = evidence.denies_closer(name, labels, &mut self.job.meter)?;
@@ -278,7 +280,7 @@ impl Judge<'_> {
                 Proof::Insecure => NameStatus::Insecure,
                 Proof::Fails => return Ok(None),
             };
-            return Ok(Some(Said::Status(state, max_ttl.min(evidence.max_ttl))));
+            return Ok(Some(DsOutcome::Status(state, max_ttl.min(evidence.max_ttl))));
         }
         for above in name::upwards(name).skip(1).take_while(|one| name::is_within(one, &zone.name))
         {
@@ -287,7 +289,7 @@ impl Judge<'_> {
                     self.job.check((id, reply), at, zone, self.now)?
                 && labels == name::signed_labels(above)
             {
-                return Ok(Some(Said::Status(NameStatus::NoName, max_ttl)));
+                return Ok(Some(DsOutcome::Status(NameStatus::NoName, max_ttl)));
             }
         }
         Ok(None)

@@ -3,15 +3,15 @@
 //! Parse sends here ARP frames, ICMP to one of our addresses, ICMPv6 to one of ours or to a multicast group, and MLD
 //! queries. The reply is written into the frame that asked, its VLAN tags left in place. What nobody asked for, or
 //! has to wait, is written into frames of its own ([`Neighbor::write_due`]). What next hops say of where they are
-//! ([`heard`](mod@heard)) goes to the slow path.
+//! ([`message`]) goes to the slow path.
 
 mod announce;
 mod arp;
 mod ask;
 mod ethernet;
-pub mod heard;
 mod icmpv4;
 mod icmpv6;
+pub mod message;
 mod mld;
 
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use pmdns_nics::{Burst, FramePool};
 use self::announce::Announcer;
 pub(crate) use self::ask::Question;
 pub(crate) use self::ethernet::is_group;
-pub use self::heard::{Heard, heard};
 pub(crate) use self::icmpv6::{ADVERTISEMENT, SOLICITATION};
+pub use self::message::NeighborMessage;
 pub(crate) use self::mld::{ALL_MLD_ROUTERS, HOP_BY_HOP};
 use crate::arrival::Arrival;
 use crate::packet::{Packet, Tick};
@@ -92,7 +92,7 @@ impl Neighbor {
         if is_group(*bytes.get(ETHERNET_SOURCE)?) {
             return None;
         }
-        if heard::is_of_next_hop(bytes, layout, port) {
+        if message::is_of_next_hop(bytes, layout, port) {
             packet.key = Arrival::Neighbor.key();
             return Some(Step::REPLY);
         }
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn what_a_next_hop_says_of_itself_goes_to_the_slow_path() {
-        use heard::tests::{ADVERTISEMENT, REPLY};
+        use message::tests::{ADVERTISEMENT, REPLY};
         let mut neighbor = asking();
         let reply = hex(REPLY);
         let mut announcement = reply.clone();
@@ -360,7 +360,8 @@ mod tests {
             let packet = act_once(&mut neighbor, packet, &at(0));
             assert_eq!(packet.step, Step::REPLY);
             assert_eq!(Arrival::of_key(packet.key), Some(Arrival::Neighbor));
-            let said = heard(packet.frame.bytes(), packet.layout).map(|heard| heard.mac);
+            let said = NeighborMessage::read(packet.frame.bytes(), packet.layout)
+                .map(|message| message.mac);
             assert_eq!(said, Some(CLIENT_MAC));
             let elsewhere = step_of(&mut neighbor, frame, &at(0));
             assert_ne!(elsewhere, Step::REPLY, "in another VLAN it is a client that says so");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::table::{HopPlan, HopState, Row};
-use crate::neighbor::heard::Heard;
+use crate::neighbor::message::NeighborMessage;
 use crate::neighbor::{Question, is_group};
 use crate::wire::name::Seed;
 
@@ -77,7 +77,7 @@ pub enum HopChange {
 
 /// The last news of a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum LastReport {
     Nothing,
     Absent,
     At([u8; 6]),
@@ -102,7 +102,7 @@ pub(super) struct Hop {
     asks_all: bool,
     /// Probes in a row that nobody answered.
     unanswered: u32,
-    told: Told,
+    told: LastReport,
 }
 
 impl Hop {
@@ -118,7 +118,7 @@ impl Hop {
             is_waiting: false,
             asks_all: false,
             unanswered: 0,
-            told: Told::Nothing,
+            told: LastReport::Nothing,
         }
     }
 
@@ -206,29 +206,29 @@ impl Hop {
     /// hardware address. Says whether it was believed.
     pub(super) fn receive(
         &mut self,
-        heard: &Heard,
+        message: &NeighborMessage,
         ours: [u8; 6],
         now: Duration,
         spread: &mut Spread,
     ) -> bool {
-        let answers = heard.solicited && self.is_waiting;
+        let answers = message.solicited && self.is_waiting;
         // The kernel's end of a net_tap port has the port's own address, so an answer may have it.
-        let is_another = heard.mac != ours || answers;
-        let is_host = !is_group(heard.mac[0]) && heard.mac != [0; 6] && is_another;
+        let is_another = message.mac != ours || answers;
+        let is_host = !is_group(message.mac[0]) && message.mac != [0; 6] && is_another;
         let known = self.row.state.is_usable().then_some(self.row.mac);
-        let moves = known.is_some_and(|known| known != heard.mac);
-        let may_move = heard.override_ && (answers || !self.is_recent(now));
+        let moves = known.is_some_and(|known| known != message.mac);
+        let may_move = message.override_ && (answers || !self.is_recent(now));
         if !is_host || moves && !may_move {
             self.row.counts.refused += 1;
-            if is_host && !heard.override_ && self.row.state == HopState::Reachable {
+            if is_host && !message.override_ && self.row.state == HopState::Reachable {
                 self.row.state = HopState::Stale;
                 self.ask_soon(now);
             }
             return false;
         }
         self.row.counts.mac_changes += u64::from(moves);
-        if known != Some(heard.mac) {
-            self.row.mac = heard.mac;
+        if known != Some(message.mac) {
+            self.row.mac = message.mac;
             self.changed_at = Some(now);
         }
         if answers {
@@ -236,7 +236,7 @@ impl Hop {
             return true;
         }
         self.row.counts.gratuitous += 1;
-        if known != Some(heard.mac) {
+        if known != Some(message.mac) {
             // The holder of the address before is heard as well.
             self.row.state = HopState::Stale;
             self.usable_until = now + USABLE;
@@ -251,16 +251,17 @@ impl Hop {
     pub(super) fn news(&mut self) -> Option<HopChange> {
         let (told, state) = (self.told, self.row.state);
         let change = match (told, state) {
-            (Told::At(from), state) if state.is_usable() => {
+            (LastReport::At(from), state) if state.is_usable() => {
                 let to = self.row.mac;
                 (from != to).then_some(HopChange::Moved { from, to })?
             }
             (_, state) if state.is_usable() => HopChange::Found(self.row.mac),
-            (Told::At(_), _) => HopChange::Lost,
-            (Told::Nothing, HopState::Failed) => HopChange::Missing,
+            (LastReport::At(_), _) => HopChange::Lost,
+            (LastReport::Nothing, HopState::Failed) => HopChange::Missing,
             _ => return None,
         };
-        self.told = if state.is_usable() { Told::At(self.row.mac) } else { Told::Absent };
+        self.told =
+            if state.is_usable() { LastReport::At(self.row.mac) } else { LastReport::Absent };
         Some(change)
     }
 

@@ -22,7 +22,7 @@ pub use self::hop::HopChange;
 use self::hop::{Hop, Spread};
 pub use self::routes::{LinkAddresses, MAX_HOPS, NextHop, Routes};
 pub use self::table::{HopAddress, HopCounts, HopPlan, HopReport, HopState, HopTable};
-use crate::neighbor::heard::Heard;
+use crate::neighbor::message::NeighborMessage;
 use crate::ports::Ports;
 use crate::wire::name::Seed;
 
@@ -100,11 +100,11 @@ impl NextHops {
     }
 
     /// Takes in what was heard on a port. Says whether it was believed.
-    pub fn receive(&mut self, port: usize, heard: &Heard, now: Duration) -> bool {
-        let is_it = |hop: &Hop| hop.plan.port == port && hop.plan.address == heard.address;
+    pub fn receive(&mut self, port: usize, message: &NeighborMessage, now: Duration) -> bool {
+        let is_it = |hop: &Hop| hop.plan.port == port && hop.plan.address == message.address;
         let Some(number) = self.hops.iter().position(is_it) else { return false };
         let ours = self.ports.get(port).map_or([0; 6], |port| port.mac);
-        let believed = self.hops[number].receive(heard, ours, now, &mut self.spread);
+        let believed = self.hops[number].receive(message, ours, now, &mut self.spread);
         self.publish(number);
         self.next_due = self.next_due.min(self.hops[number].next_probe());
         believed

@@ -62,7 +62,7 @@ impl Link {
             };
             self.probes.push((self.now, to, target));
             if let Some(mac) = self.answer {
-                let reply = Heard { address: target, ..heard(mac) };
+                let reply = NeighborMessage { address: target, ..heard(mac) };
                 self.hops.receive(0, &reply, self.now);
             }
         }
@@ -77,7 +77,7 @@ impl Link {
         }
     }
 
-    fn receive(&mut self, heard: &Heard) -> bool {
+    fn receive(&mut self, heard: &NeighborMessage) -> bool {
         self.hops.receive(0, heard, self.now)
     }
 
@@ -107,13 +107,19 @@ impl Link {
 }
 
 /// An answer of the first next hop.
-fn heard(mac: [u8; 6]) -> Heard {
-    Heard { address: plan(1).address, mac, solicited: true, override_: true, is_reply: true }
+fn heard(mac: [u8; 6]) -> NeighborMessage {
+    NeighborMessage {
+        address: plan(1).address,
+        mac,
+        solicited: true,
+        override_: true,
+        is_reply: true,
+    }
 }
 
 /// What nobody asked for.
-fn gratuitous(mac: [u8; 6]) -> Heard {
-    Heard { solicited: false, ..heard(mac) }
+fn gratuitous(mac: [u8; 6]) -> NeighborMessage {
+    NeighborMessage { solicited: false, ..heard(mac) }
 }
 
 #[test]
@@ -265,7 +271,7 @@ fn an_announcement_of_what_is_known_changes_nothing() {
 fn only_a_next_hop_on_its_own_port_is_heard() {
     let mut link = Link::new(&[plan(1)]);
     link.turn();
-    let stranger = Heard { address: plan(9).address, ..gratuitous(OTHER) };
+    let stranger = NeighborMessage { address: plan(9).address, ..gratuitous(OTHER) };
     assert!(!link.receive(&stranger));
     assert!(!link.hops.receive(1, &gratuitous(OTHER), link.now), "heard on another port");
     assert_eq!(link.mac(), Some(GATEWAY));
@@ -302,7 +308,7 @@ fn without_the_override_flag_a_known_address_is_kept() {
     link.pass(seconds(5));
     link.probes.clear();
     for solicited in [false, true] {
-        let claim = Heard { override_: false, solicited, ..heard(OTHER) };
+        let claim = NeighborMessage { override_: false, solicited, ..heard(OTHER) };
         assert!(!link.receive(&claim));
         assert_eq!((link.state(), link.mac()), (HopState::Stale, Some(GATEWAY)));
     }
@@ -312,7 +318,10 @@ fn without_the_override_flag_a_known_address_is_kept() {
     let mut fresh = Link::new(&[plan(1)]);
     fresh.answer = None;
     fresh.turn();
-    assert!(fresh.receive(&Heard { override_: false, ..heard(OTHER) }), "nothing is replaced here");
+    assert!(
+        fresh.receive(&NeighborMessage { override_: false, ..heard(OTHER) }),
+        "nothing is replaced here"
+    );
     assert_eq!(fresh.state(), HopState::Reachable);
 }
 
@@ -336,7 +345,7 @@ fn a_flood_of_claims_costs_one_question_a_second() {
         for claim in 0..10u8 {
             let mac = [2, claim, 0, 0, 0, number as u8];
             link.receive(&gratuitous(mac));
-            link.receive(&Heard { override_: false, ..gratuitous(mac) });
+            link.receive(&NeighborMessage { override_: false, ..gratuitous(mac) });
         }
     }
     assert!(link.probes.len() <= 52, "{} in 50 seconds", link.probes.len());

@@ -17,7 +17,7 @@ use crate::input::Input;
 use pmdns_config::Vlan;
 use pmdns_nics::{Burst, FramePool, HeapPool, Verified};
 use pmdns_stages::datagram::{self, Endpoints};
-use pmdns_stages::neighbor::{Neighbor, heard};
+use pmdns_stages::neighbor::{Neighbor, NeighborMessage};
 use pmdns_stages::next_hop::{HopPlan, NextHops};
 use pmdns_stages::parse::Parse;
 use pmdns_stages::ports::Port;
@@ -72,7 +72,7 @@ impl Hops {
     }
 
     /// What is said of a next hop counts once, and is published if it is believed. Probes keep to their bound.
-    fn receive(&mut self, said: &heard::Heard) {
+    fn receive(&mut self, said: &NeighborMessage) {
         // Whoever talks all the time is heard in all states of a next hop.
         self.now += Duration::from_millis(u64::from(said.mac[5]) * 100);
         let mut probes = Burst::new();
@@ -90,7 +90,7 @@ impl Hops {
         assert!(mac.is_none_or(|mac| mac[0] & 1 == 0 && mac != [0; 6]), "{mac:02x?} is no host");
     }
 
-    fn counted(&self, said: &heard::Heard) -> u64 {
+    fn counted(&self, said: &NeighborMessage) -> u64 {
         let mut report = self.hops.table().report(self.now);
         let hop = report.find(|hop| hop.plan.address == said.address).expect("it is a next hop");
         hop.counts.answers + hop.counts.gratuitous + hop.counts.refused
@@ -261,7 +261,8 @@ pub(crate) fn run(data: &[u8]) {
         }
         match Arrival::of_key(packet.key).expect("a packet for the slow path says what it is") {
             Arrival::Neighbor => {
-                let said = heard(packet.frame.bytes(), packet.layout).expect("it was heard");
+                let said = NeighborMessage::read(packet.frame.bytes(), packet.layout)
+                    .expect("it was heard");
                 assert!(NEXT_HOPS.contains(&said.address));
                 HOPS.with_borrow_mut(|hops| hops.receive(&said));
             }

@@ -2,8 +2,8 @@
 
 use pmdns_config::{Config, Upstream};
 
+use super::authored::AuthoredChange;
 use super::lists::is_called;
-use super::said::Said;
 use super::upstreams::is_at;
 use super::{MAX_CHANGES, Overlay};
 use crate::upstream_override::{Presence, UpstreamOverride};
@@ -70,10 +70,12 @@ impl Overlay {
     fn and(&self, change: &OperatorChange, base: &Config) -> Result<Self, String> {
         let (mut next, author) = (self.clone(), change.author.clone());
         match &change.what {
-            What::Upstream(what) => next.upstreams.push(Said { what: what.clone(), author }),
+            What::Upstream(what) => {
+                next.upstreams.push(AuthoredChange { what: what.clone(), author })
+            }
             What::List(new) => {
                 let what = next.added(new, base).map_err(|(_, why)| why)?;
-                next.lists.push(Said { what, author });
+                next.lists.push(AuthoredChange { what, author });
             }
             _ => {}
         }

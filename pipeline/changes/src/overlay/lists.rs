@@ -6,7 +6,7 @@ use pmdns_config::limits::MAX_NAME;
 use pmdns_config::{Blocklist, Config, Host, UpstreamAddress};
 use pmdns_control::{NewList, Refusal, named};
 
-use super::said::{ListSaid, Said, line_of};
+use super::authored::{AddedList, AuthoredChange, line_of};
 use super::{HeldBack, ListChange, Overlay};
 use crate::{Author, JournalLine, Reach, Refused, Subject, What};
 
@@ -74,7 +74,7 @@ impl Overlay {
     ) -> Result<(String, JournalLine), Refused> {
         match change {
             ListChange::Add(new) => {
-                let said = Said { what: self.added(new, base)?, author: author.clone() };
+                let said = AuthoredChange { what: self.added(new, base)?, author: author.clone() };
                 let line = line_of(&said);
                 self.lists.push(said);
                 Ok((format!("list {} is added", new.name), line))
@@ -108,7 +108,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn added(&self, new: &NewList, base: &Config) -> Result<ListSaid, Refused> {
+    pub(super) fn added(&self, new: &NewList, base: &Config) -> Result<AddedList, Refused> {
         let NewList { name, url, address, refresh_seconds, views } = new;
         let wrong = |why: String| (Refusal::Wrong, why);
         if url.len() > MAX_URL {
@@ -160,7 +160,7 @@ impl Overlay {
             views: views.clone(),
             ..Blocklist::default()
         };
-        Ok(ListSaid { new: new.clone(), list: list.into() })
+        Ok(AddedList { new: new.clone(), list: list.into() })
     }
 
     pub(super) fn apply_lists(&self, config: &mut Config) {

@@ -3,9 +3,9 @@
 //! The overlay is put over the configuration that a start or a reload has read. So a change holds over both. It only makes a
 //! configuration: who reloads builds and lends the rest.
 
+mod authored;
 mod kept;
 mod lists;
-mod said;
 mod upstreams;
 
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use pmdns_control::{NewList, NewUpstream, Refusal, UpstreamState};
 
 use crate::upstream_override::UpstreamOverride;
 use crate::{Author, JournalLine, KeptChanges, OperatorChange, Refused, Subject};
+use authored::{AddedList, AuthoredChange};
 pub use kept::DroppedChange;
-use said::{ListSaid, Said};
 
 /// The most changes that hold at a time.
 pub const MAX_CHANGES: usize = 256;
@@ -53,8 +53,8 @@ pub enum ListChange {
 /// The changes that hold.
 #[derive(Clone, Debug, Default)]
 pub struct Overlay {
-    upstreams: Vec<Said<UpstreamOverride>>,
-    lists: Vec<Said<ListSaid>>,
+    upstreams: Vec<AuthoredChange<UpstreamOverride>>,
+    lists: Vec<AuthoredChange<AddedList>>,
     /// What comes back with a restart.
     held_back: Vec<HeldBack>,
 }

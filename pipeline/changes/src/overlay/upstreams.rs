@@ -3,7 +3,7 @@
 use pmdns_config::{Config, DEFAULT_GROUP, Strategy, Upstream, UpstreamAddress};
 use pmdns_control::{NewUpstream, Refusal, UpstreamState, named};
 
-use super::said::{Said, line_of};
+use super::authored::{AuthoredChange, line_of};
 use super::{Overlay, UpstreamChange};
 use crate::upstream_override::{Presence, UpstreamOverride};
 use crate::{Author, JournalLine, Refused, Subject};
@@ -75,7 +75,7 @@ impl Overlay {
         if said.is_nothing() {
             return Ok((done, JournalLine::Unset(subject)));
         }
-        let said = Said { what: said, author: author.clone() };
+        let said = AuthoredChange { what: said, author: author.clone() };
         let line = line_of(&said);
         self.upstreams.push(said);
         Ok((done, line))
@@ -88,8 +88,9 @@ impl Overlay {
     }
 
     pub(super) fn apply_upstreams(&self, base: &Config, config: &mut Config) -> Result<(), String> {
-        for Said { what: UpstreamOverride { address, presence, drained, weight }, .. } in
-            &self.upstreams
+        for AuthoredChange {
+            what: UpstreamOverride { address, presence, drained, weight }, ..
+        } in &self.upstreams
         {
             let place = config.upstreams.iter().position(|one| is_at(one, address));
             let upstream = match (presence, place) {
@@ -394,7 +395,7 @@ mod tests {
             |address: &str| UpstreamOverride::new(address.parse().unwrap(), Presence::Removed);
         for number in 0..MAX_CHANGES {
             let what = said(&format!("198.51.100.{}:{}", number % 250, 53 + number));
-            overlay.upstreams.push(Said { what, author: author() });
+            overlay.upstreams.push(AuthoredChange { what, author: author() });
         }
         let refused =
             overlay.with(&ConfigChange::Upstream(add(NEW)), &base, &author()).unwrap_err();

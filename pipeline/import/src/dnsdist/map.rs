@@ -9,7 +9,7 @@ use super::names;
 use super::proxies::Proxies;
 use super::selected::is_decisive;
 use super::{logs, rules, servers, sockets, webserver};
-use crate::clients::{ByClient, Said};
+use crate::clients::{ByClient, SettingValue};
 use crate::draft::Draft;
 use crate::limits::MAX_NESTING;
 use crate::meaning::{AccessAction, Forwarder, NONE, network};
@@ -343,14 +343,14 @@ impl Program {
         let origin = self.first.clone().unwrap_or_default();
         let is_usual = self.clients.is_none();
         let usual = USUAL_CLIENTS.map(|text| (text.to_owned(), Origin::new(origin.place, "")));
-        let mut answers = ByClient::all(Said::by("drop", &origin));
+        let mut answers = ByClient::all(SettingValue::by("drop", &origin));
         for (text, origin) in self.clients.take().unwrap_or_else(|| usual.to_vec()) {
             let (bare, answer) = match text.strip_prefix('!') {
                 Some(bare) => (bare, "drop"),
                 None => (&*text, "allow"),
             };
             match network(bare) {
-                Some(prefix) => answers.set(prefix, Said::by(answer, &origin)),
+                Some(prefix) => answers.set(prefix, SettingValue::by(answer, &origin)),
                 None => {
                     let why = format!("`{}` is no network", shown(&text));
                     self.forwarder.draft.decisive(&origin, why);
@@ -370,8 +370,8 @@ impl Program {
     }
 
     /// Writes who may ask. dnsdist drops all others.
-    fn access(&mut self, answers: &ByClient<Said<AccessAction>>, origin: &Origin) {
-        let mut listed = ByClient::all(Said::by_default("refuse"));
+    fn access(&mut self, answers: &ByClient<SettingValue<AccessAction>>, origin: &Origin) {
+        let mut listed = ByClient::all(SettingValue::by_default("refuse"));
         for (network, said) in answers.networks() {
             match said.value {
                 "drop" if network.length == 0 => {}

@@ -9,7 +9,7 @@ use super::call::Call;
 use super::lua::Value;
 use super::names::{group, view_of};
 use super::selected::{HARMLESS, Selected, is_decisive, selected};
-use crate::clients::{ByClient, Said};
+use crate::clients::{ByClient, SettingValue};
 use crate::meaning::{AccessAction, Forwarder, LocalData, NONE};
 use crate::source::Origin;
 
@@ -59,7 +59,7 @@ struct View {
 }
 
 /// What is done with each client.
-type Clients = ByClient<Said<Option<OfClients>>>;
+type Clients = ByClient<SettingValue<Option<OfClients>>>;
 
 /// A rule about names, and the number of views that earlier rules have put clients into.
 struct OfNames<'r> {
@@ -75,7 +75,7 @@ struct OfNames<'r> {
 struct Read<'r> {
     /// What is decided about clients, and the rules about networks since.
     decided: Clients,
-    clients: Vec<(Prefix, Said<Option<OfClients>>)>,
+    clients: Vec<(Prefix, SettingValue<Option<OfClients>>)>,
     /// A view for each pool, and one more if rules about names stand between.
     views: Vec<View>,
     of_names: Vec<OfNames<'r>>,
@@ -86,10 +86,10 @@ struct Read<'r> {
 /// Writes the tables of all rules. Returned is what clients get, of which `answers` says who may ask.
 pub(super) fn map(
     rules: Vec<Rule>,
-    answers: &ByClient<Said<AccessAction>>,
+    answers: &ByClient<SettingValue<AccessAction>>,
     forwarder: &mut Forwarder,
-) -> ByClient<Said<AccessAction>> {
-    let decided = ByClient::all(Said::by_default(None));
+) -> ByClient<SettingValue<AccessAction>> {
+    let decided = ByClient::all(SettingValue::by_default(None));
     let (clients, views, of_names) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = Read { decided, clients, views, of_names, is_over: false };
     for rule in &rules {
@@ -156,21 +156,21 @@ impl<'r> Read<'r> {
                 return forwarder.draft.decisive(&rule.origin, why);
             }
         };
-        let said = Said::by(Some(of), &rule.origin);
+        let said = SettingValue::by(Some(of), &rule.origin);
         if is_in {
             self.clients.extend(networks.into_iter().map(|network| (network, said.clone())));
             return;
         }
         // A list of networks cannot say that for those in the networks later rules count.
         self.decide();
-        let inner = networks.into_iter().map(|network| (network, Said::by_default(None)));
+        let inner = networks.into_iter().map(|network| (network, SettingValue::by_default(None)));
         let outer = ByClient::first_match(inner, said.clone());
         self.decided = earlier_of(&self.decided, &outer);
     }
 
     /// Takes in the rules about networks.
     fn decide(&mut self) {
-        let listed = ByClient::first_match(self.clients.drain(..), Said::by_default(None));
+        let listed = ByClient::first_match(self.clients.drain(..), SettingValue::by_default(None));
         self.decided = earlier_of(&self.decided, &listed);
     }
 }
@@ -249,24 +249,24 @@ fn understood(rule: &Rule, forwarder: &mut Forwarder) -> Option<(Selected, Effec
 /// The views of pmdns, and what all clients get.
 struct Named {
     views: Vec<String>,
-    answers: ByClient<Said<AccessAction>>,
+    answers: ByClient<SettingValue<AccessAction>>,
 }
 
 fn write_views(
     views: &[View],
     clients: &Clients,
-    answers: &ByClient<Said<AccessAction>>,
+    answers: &ByClient<SettingValue<AccessAction>>,
     forwarder: &mut Forwarder,
 ) -> Named {
     let answers = answers.join(clients, |answer, rule| match &rule.value {
         Some(OfClients::Access(said)) if answer.value == "allow" => {
-            Said { value: *said, origin: rule.origin.clone() }
+            SettingValue { value: *said, origin: rule.origin.clone() }
         }
         _ => answer.clone(),
     });
     let names: Vec<String> = views.iter().map(|view| forwarder.short("view", &view.name)).collect();
     let is_in_none =
-        |said: &Said<Option<OfClients>>| !matches!(said.value, Some(OfClients::View(_)));
+        |said: &SettingValue<Option<OfClients>>| !matches!(said.value, Some(OfClients::View(_)));
     let Some(pieces) = clients.without(is_in_none) else {
         forwarder.draft.decisive(&Origin::default(), "the pools of clients have too many networks");
         return Named { views: names, answers };

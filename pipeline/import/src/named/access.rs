@@ -6,7 +6,7 @@ use pmdns_config::Prefix;
 
 use super::names::Names;
 use super::statement::Statement;
-use crate::clients::{ByClient, Said, roots};
+use crate::clients::{ByClient, SettingValue, roots};
 use crate::limits::MAX_NESTING;
 use crate::meaning::{Forwarder, network};
 use crate::source::Origin;
@@ -15,7 +15,7 @@ use crate::source::Origin;
 pub(super) type Lists<'s> = BTreeMap<String, &'s Statement>;
 
 /// For each client whether the list matches it, or lets it through with an exclamation mark; `None`: neither.
-pub(super) type Clients = ByClient<Said<Option<bool>>>;
+pub(super) type Clients = ByClient<SettingValue<Option<bool>>>;
 
 /// What to take for clients that are not known by their addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,20 +60,20 @@ fn has_exceptions(clients: &Clients) -> bool {
 }
 
 /// The networks that a list without exceptions matches.
-fn matched(clients: &Clients) -> impl Iterator<Item = (Prefix, &Said<Option<bool>>)> {
+fn matched(clients: &Clients) -> impl Iterator<Item = (Prefix, &SettingValue<Option<bool>>)> {
     clients.networks().filter(|(_, said)| said.value == Some(true))
 }
 
 impl Reader<'_, '_> {
     fn read(&mut self, list: &Statement, unknown: Unknown, depth: usize) -> Clients {
         // Elements before the next list in this one; then what they, and that list, say.
-        let mut plain: Vec<(Prefix, Said<Option<bool>>)> = Vec::new();
-        let mut before = ByClient::all(Said::by_default(None));
+        let mut plain: Vec<(Prefix, SettingValue<Option<bool>>)> = Vec::new();
+        let mut before = ByClient::all(SettingValue::by_default(None));
         for one in list.block() {
             let origin = one.origin();
             self.forwarder.draft.read(&origin);
             let negated = one.word(0) == "!";
-            let said = Said::by(Some(!negated), &origin);
+            let said = SettingValue::by(Some(!negated), &origin);
             let word = one.word(usize::from(negated));
             let named =
                 self.names.lists.get(word).copied().filter(|_| whole_network(word).is_none());
@@ -95,14 +95,18 @@ impl Reader<'_, '_> {
                     continue;
                 }
                 self.names.take_elements(inner.len() + before.len());
-                before =
-                    later(&before, &ByClient::first_match(plain.drain(..), Said::by_default(None)));
+                before = later(
+                    &before,
+                    &ByClient::first_match(plain.drain(..), SettingValue::by_default(None)),
+                );
                 // A match of `!` in a list in a list is no match of the outer one.
-                let made =
-                    |first: &Said<Option<bool>>, inner: &Said<Option<bool>>| match first.value {
+                let made = |first: &SettingValue<Option<bool>>,
+                            inner: &SettingValue<Option<bool>>| {
+                    match first.value {
                         None if inner.value == Some(true) => said.clone(),
                         _ => first.clone(),
-                    };
+                    }
+                };
                 before = before.join(&inner, made);
                 continue;
             }
@@ -110,7 +114,7 @@ impl Reader<'_, '_> {
                 "any" => roots().to_vec(),
                 // It is `!any`.
                 "none" => {
-                    let said = Said::by(Some(negated), &origin);
+                    let said = SettingValue::by(Some(negated), &origin);
                     plain.extend(roots().map(|root| (root, said.clone())));
                     continue;
                 }
@@ -125,7 +129,7 @@ impl Reader<'_, '_> {
             }
             plain.extend(networks.into_iter().map(|network| (network, said.clone())));
         }
-        later(&before, &ByClient::first_match(plain, Said::by_default(None)))
+        later(&before, &ByClient::first_match(plain, SettingValue::by_default(None)))
     }
 }
 
@@ -134,8 +138,8 @@ fn all_of(
     matches: bool,
     unknown: Unknown,
     origin: &Origin,
-) -> impl Iterator<Item = (Prefix, Said<Option<bool>>)> {
-    let said = Said::by(Some(matches), origin);
+) -> impl Iterator<Item = (Prefix, SettingValue<Option<bool>>)> {
+    let said = SettingValue::by(Some(matches), origin);
     let is_taken = matches == (unknown == Unknown::Match);
     roots().into_iter().filter(move |_| is_taken).map(move |root| (root, said.clone()))
 }

@@ -5,7 +5,7 @@ use pmdns_config::Prefix;
 use super::access::{self, Clients, Unknown};
 use super::names::Names;
 use super::statement::Statement;
-use crate::clients::Said;
+use crate::clients::SettingValue;
 use crate::draft::{Table, Value};
 use crate::meaning::{Forwarder, NONE, network, truth};
 use crate::source::Origin;
@@ -70,7 +70,7 @@ fn clients(
 ) -> Option<Vec<String>> {
     let Some(list) = one.find("clients") else { return Some(views.to_vec()) };
     let clients = access::clients(list, names, Unknown::NoMatch, forwarder);
-    let is_matched = |said: &Said<Option<bool>>| said.value == Some(true);
+    let is_matched = |said: &SettingValue<Option<bool>>| said.value == Some(true);
     let why = match () {
         () if clients.values().all(is_matched) => return Some(views.to_vec()),
         () if !clients.values().any(is_matched) => "no clients get addresses",

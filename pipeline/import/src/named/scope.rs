@@ -3,7 +3,7 @@
 use super::access::{self, Clients, Unknown};
 use super::names::Names;
 use super::statement::Statement;
-use crate::clients::{ByClient, Said};
+use crate::clients::{ByClient, SettingValue};
 use crate::meaning::{AccessAction, Forwarder, truth};
 use crate::source::Origin;
 
@@ -17,7 +17,7 @@ pub(super) struct Scope<'s> {
     /// Clients, and whether they are in it.
     members: ByClient<bool>,
     /// What its clients get.
-    answers: ByClient<Said<AccessAction>>,
+    answers: ByClient<SettingValue<AccessAction>>,
     /// Whether a list says who may ask.
     pub(super) is_listed: bool,
     /// Nobody is in the view, or nobody whom we could tell by an address.
@@ -38,7 +38,7 @@ impl<'s> Scope<'s> {
 
     /// How the answers to its clients differ from those of a zone that `queries` says who may ask for.
     pub(super) fn compare(&self, queries: Option<&Clients>) -> Difference {
-        let any = ByClient::all(Said::by_default(Some(true)));
+        let any = ByClient::all(SettingValue::by_default(Some(true)));
         let asked = queries.unwrap_or(&any);
         let differences =
             self.members.join(&self.answers, |is_in, said| is_in.then_some(said.value));
@@ -72,7 +72,7 @@ pub(super) fn scopes<'s>(
     let options = statements.iter().rfind(|one| one.word(0) == "options");
     let views = statements.iter().filter(|one| one.word(0) == "view" && is_internet(one));
     let views: Vec<&Statement> = views.collect();
-    let all = ByClient::all(Said::by_default(true));
+    let all = ByClient::all(SettingValue::by_default(true));
     let Some(place) = views.first().or(options.as_ref()).map(|one| one.origin()) else {
         return vec![scope(None, None, all.join(&all, |_, _| true), names, forwarder)];
     };
@@ -81,13 +81,13 @@ pub(super) fn scopes<'s>(
         write_access(&scope.answers, options, names, &place, forwarder);
         return vec![scope];
     }
-    let mut member = ByClient::all(Said::<Option<usize>>::by_default(None));
+    let mut member = ByClient::all(SettingValue::<Option<usize>>::by_default(None));
     let mut has_match = vec![false; views.len()];
     // The clients that may be in each view, for what an address does not tell.
     let mut possible = Vec::new();
     for (number, view) in views.iter().enumerate() {
         let maybe = matching(view, names, Unknown::Match, forwarder);
-        let maybe = maybe.unwrap_or_else(|| ByClient::all(Said::by_default(Some(true))));
+        let maybe = maybe.unwrap_or_else(|| ByClient::all(SettingValue::by_default(Some(true))));
         // Those of an earlier view are in no other.
         possible
             .push(maybe.join(&member, |here, earlier| {
@@ -96,12 +96,12 @@ pub(super) fn scopes<'s>(
         let Some(matching) = matching(view, names, Unknown::NoMatch, forwarder) else { continue };
         has_match[number] = matching.values().any(|said| said.value == Some(true));
         member = member.join(&matching, |earlier, here| match (earlier.value, here.value) {
-            (None, Some(true)) => Said { value: Some(number), origin: here.origin.clone() },
+            (None, Some(true)) => SettingValue { value: Some(number), origin: here.origin.clone() },
             _ => earlier.clone(),
         });
     }
     let mut scopes = Vec::new();
-    let mut answers = ByClient::all(Said::by_default("refuse"));
+    let mut answers = ByClient::all(SettingValue::by_default("refuse"));
     for (number, view) in views.iter().enumerate() {
         let members = member.join(&all, |one, _| one.value == Some(number));
         let scope = scope(Some(view), options, members, names, forwarder);
@@ -145,7 +145,7 @@ fn matching(
         list.note_read(&mut forwarder.draft);
     }
     match view.find("match-clients") {
-        None => Some(ByClient::all(Said::by_default(Some(true)))),
+        None => Some(ByClient::all(SettingValue::by_default(Some(true)))),
         Some(list) => Some(access::clients(list, names, unknown, forwarder)),
     }
 }
@@ -158,7 +158,7 @@ fn scope<'s>(
     names: &Names<'s>,
     forwarder: &mut Forwarder,
 ) -> Scope<'s> {
-    let answers = ByClient::all(Said::by_default("refuse"));
+    let answers = ByClient::all(SettingValue::by_default("refuse"));
     let views = Vec::new();
     let mut scope =
         Scope { view, options, views, members, answers, is_listed: false, is_empty: false };
@@ -183,22 +183,24 @@ fn scope<'s>(
     scope.is_listed = true;
     let mut read = |list| {
         let clients = access::clients(list, names, Unknown::NoMatch, forwarder);
-        let answer = |one: &Said<Option<bool>>| match one.value {
+        let answer = |one: &SettingValue<Option<bool>>| match one.value {
             Some(true) => "allow",
             _ => "refuse",
         };
-        let as_answer = |one: &Said<Option<bool>>, _: &Said<bool>| Said {
+        let as_answer = |one: &SettingValue<Option<bool>>, _: &SettingValue<bool>| SettingValue {
             value: answer(one),
             origin: one.origin.clone(),
         };
-        clients.join(&ByClient::all(Said::by_default(true)), as_answer)
+        clients.join(&ByClient::all(SettingValue::by_default(true)), as_answer)
     };
     scope.answers = read(first);
     if first.place != second.place {
         let second = read(second);
-        let strictest = |one: &Said<AccessAction>, other: &Said<AccessAction>| match one.value {
-            "allow" => other.clone(),
-            _ => one.clone(),
+        let strictest = |one: &SettingValue<AccessAction>, other: &SettingValue<AccessAction>| {
+            match one.value {
+                "allow" => other.clone(),
+                _ => one.clone(),
+            }
         };
         scope.answers = scope.answers.join(&second, strictest);
     }
@@ -207,7 +209,7 @@ fn scope<'s>(
 
 /// Writes who may ask, but for those in `blackhole`.
 fn write_access(
-    answers: &ByClient<Said<AccessAction>>,
+    answers: &ByClient<SettingValue<AccessAction>>,
     options: Option<&Statement>,
     names: &Names<'_>,
     origin: &Origin,
@@ -219,7 +221,7 @@ fn write_access(
         Some(list) => {
             let dropped = access::clients(list, names, Unknown::Match, forwarder);
             answers.join(&dropped, |said, dropped| match dropped.value {
-                Some(true) => Said { value: "drop", origin: dropped.origin.clone() },
+                Some(true) => SettingValue { value: "drop", origin: dropped.origin.clone() },
                 _ => said.clone(),
             })
         }
@@ -229,7 +231,7 @@ fn write_access(
 
 /// Writes the `[[view]]` tables. The clients of the view that has most others are those in no view.
 fn write_views(
-    member: &ByClient<Said<Option<usize>>>,
+    member: &ByClient<SettingValue<Option<usize>>>,
     has_match: &[bool],
     scopes: &mut [Scope<'_>],
     forwarder: &mut Forwarder,

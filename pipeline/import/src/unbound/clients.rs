@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pmdns_config::Prefix;
 
 use super::clause::{Conf, Setting};
-use crate::clients::{ByClient, Said};
+use crate::clients::{ByClient, SettingValue};
 use crate::meaning::{AccessAction, Forwarder, network, truth};
 use crate::source::Origin;
 
@@ -70,8 +70,9 @@ pub(super) fn tags_of(setting: &Setting, from: usize) -> BTreeSet<String> {
 /// Writes the access list and the `[[view]]` tables.
 pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Groups {
     let nodes = nodes(conf, forwarder);
-    let refused = Said::by_default("refuse");
-    let (mut answers, mut member) = (ByClient::all(refused), ByClient::all(Said::by_default(0)));
+    let refused = SettingValue::by_default("refuse");
+    let (mut answers, mut member) =
+        (ByClient::all(refused), ByClient::all(SettingValue::by_default(0)));
     let mut groups =
         vec![Group { name: "default".to_owned(), sees_server: true, ..Group::default() }];
     for (network, node) in &nodes {
@@ -80,11 +81,11 @@ pub(super) fn map(conf: &Conf, forwarder: &mut Forwarder) -> Groups {
         let named = named.or_else(|| node.tags.as_ref().map(|(_, origin)| *origin));
         let answer = node.answer.or_else(|| named.map(|origin| ("allow", origin)));
         if let Some((answer, origin)) = answer {
-            answers.set(*network, Said::by(answer, origin));
+            answers.set(*network, SettingValue::by(answer, origin));
         }
         let number = group_of(node, conf, &mut groups, forwarder);
         let origin = named.or_else(|| node.answer.map(|(_, origin)| origin)).cloned();
-        member.set(*network, Said { value: number, origin });
+        member.set(*network, SettingValue { value: number, origin });
     }
     for one in nodes.values() {
         let named = [one.view.as_ref().map(|it| it.1), one.tags.as_ref().map(|it| it.1)];

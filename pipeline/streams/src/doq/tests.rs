@@ -8,7 +8,7 @@ use quinn::{ClientConfig, ConnectionError, Endpoint, ReadError, ReadToEndError};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::door::Transport;
+use crate::query_sender::Transport;
 use crate::stub::{Line, NAME, Pem, QUERY, answer, long_answer};
 
 /// A server of one connection, and that connection.

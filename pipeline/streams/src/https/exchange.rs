@@ -167,7 +167,7 @@ mod tests {
     use hyper::header::ACCEPT;
 
     use super::*;
-    use crate::door::Transport;
+    use crate::query_sender::Transport;
     use crate::stub::{Line, QUERY, answer as answer_to};
 
     fn site() -> Site {

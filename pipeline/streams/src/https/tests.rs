@@ -15,8 +15,8 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::*;
-use crate::door::Transport;
 use crate::framing::MAX_QUERY;
+use crate::query_sender::Transport;
 use crate::stub::{Line, NAME, Pem, QUERY, answer, long_answer};
 use crate::tls::{Certificate, H2, HTTP_1_1};
 

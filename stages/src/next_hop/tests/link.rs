@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::neighbor::Neighbor;
-use crate::neighbor::heard::heard;
+use crate::neighbor::message::NeighborMessage;
 use crate::parse::Parse;
 use crate::query_sources::{QuerySources, Source};
 use crate::testing::{act_once, at, frame_of};
@@ -53,8 +53,8 @@ fn a_gateway_is_found_and_confirmed_over_both_families_and_in_a_vlan() {
                 assert_eq!(answer.step, Step::TRANSMIT, "{vlans:?}");
                 let packet = received(&ours, answer.frame.bytes());
                 assert_eq!(packet.step, Step::REPLY, "{vlans:?}");
-                let heard = heard(packet.frame.bytes(), packet.layout).unwrap();
-                assert!(hops.receive(0, &heard, seconds(second)));
+                let message = NeighborMessage::read(packet.frame.bytes(), packet.layout).unwrap();
+                assert!(hops.receive(0, &message, seconds(second)));
                 answers += 1;
             }
             let reports = || hops.table().report(seconds(second));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{BROADCAST, GATEWAY, Link, OTHER, STEP, plan, seconds};
-use crate::neighbor::heard::Heard;
+use crate::neighbor::message::NeighborMessage;
 use crate::next_hop::HopState;
 use crate::next_hop::hop::{RETRANSMIT, USABLE};
 
@@ -15,7 +15,7 @@ use crate::next_hop::hop::{RETRANSMIT, USABLE};
 #[derive(Clone, Debug)]
 enum Event {
     Pass(u64),
-    Heard(Heard),
+    Message(NeighborMessage),
     LinkUp,
     Doubt(usize),
 }
@@ -25,7 +25,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     let heard = (1u8..5, mac, any::<[bool; 3]>()).prop_map(|(host, mac, flags)| {
         let [solicited, override_, is_reply] = flags;
         let address = plan(host).address;
-        Event::Heard(Heard { address, mac, solicited, override_, is_reply })
+        Event::Message(NeighborMessage { address, mac, solicited, override_, is_reply })
     });
     prop_oneof![
         4 => (0u64..40_000).prop_map(Event::Pass),
@@ -46,7 +46,7 @@ proptest! {
         for event in events {
             match event {
                 Event::Pass(millis) => link.now += Duration::from_millis(millis),
-                Event::Heard(heard) => {
+                Event::Message(heard) => {
                     told.insert((heard.address, heard.mac));
                     link.receive(&heard);
                 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pmdns_nics::{Burst, FramePool};
 use pmdns_stages::Packet;
-use pmdns_stages::neighbor::heard::heard;
+use pmdns_stages::neighbor::NeighborMessage;
 use pmdns_stages::next_hop::{HopChange, HopPlan, HopTable, NextHop, NextHops, Routes};
 
 use crate::line_budget::LineBudget;
@@ -88,9 +88,9 @@ impl HopWatch {
     /// Takes in what a data core has heard of a next hop.
     pub(super) fn receive(&mut self, packet: &Packet, now: Duration) {
         if let Some(seeker) = &mut self.parts.seeker
-            && let Some(heard) = heard(packet.frame.bytes(), packet.layout)
+            && let Some(message) = NeighborMessage::read(packet.frame.bytes(), packet.layout)
         {
-            seeker.hops.receive(usize::from(packet.frame.port()), &heard, now);
+            seeker.hops.receive(usize::from(packet.frame.port()), &message, now);
         }
     }
 

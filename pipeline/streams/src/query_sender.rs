@@ -1,4 +1,4 @@
-//! The door between the transports and the driver: queries go in, answers come out.
+//! The way between the transports and the driver: queries go in, answers come out.
 
 use std::net::SocketAddr;
 use std::pin::Pin;

@@ -10,32 +10,32 @@ use crate::{Author, JournalLine, OperatorChange, What};
 
 /// A change that holds, and whose it is.
 #[derive(Clone, Debug)]
-pub(super) struct Said<T> {
+pub(super) struct AuthoredChange<T> {
     pub(super) what: T,
     pub(super) author: Author,
 }
 
 /// A list that was added. No two have the same name.
 #[derive(Clone, Debug)]
-pub(super) struct ListSaid {
+pub(super) struct AddedList {
     pub(super) new: NewList,
     pub(super) list: Box<Blocklist>,
 }
 
-impl ListSaid {
+impl AddedList {
     pub(super) fn file(&self) -> &PathBuf {
         &self.list.file
     }
 }
 
-impl From<&Said<UpstreamOverride>> for OperatorChange {
-    fn from(Said { what, author }: &Said<UpstreamOverride>) -> Self {
+impl From<&AuthoredChange<UpstreamOverride>> for OperatorChange {
+    fn from(AuthoredChange { what, author }: &AuthoredChange<UpstreamOverride>) -> Self {
         Self { what: What::Upstream(what.clone()), author: author.clone() }
     }
 }
 
-impl From<&Said<ListSaid>> for OperatorChange {
-    fn from(Said { what, author }: &Said<ListSaid>) -> Self {
+impl From<&AuthoredChange<AddedList>> for OperatorChange {
+    fn from(AuthoredChange { what, author }: &AuthoredChange<AddedList>) -> Self {
         Self { what: What::List(what.new.clone()), author: author.clone() }
     }
 }

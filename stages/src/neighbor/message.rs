@@ -20,11 +20,11 @@ const FLAGS: usize = 4;
 /// A neighbour's message about an address. Whether it is a router is not read: the operator says who is one. A host on the link
 /// could take a gateway out by saying that it is none (RFC 4861 section 7.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct NeighborMessage {
     /// The address it speaks of.
     pub address: IpAddr,
     /// Where that is. An advertisement need not say, if it answers a probe to its sender alone (RFC 4861 section 4.4). Then it
-    /// is the address that the frame came from, and [`Heard::override_`] is not set.
+    /// is the address that the frame came from, and [`NeighborMessage::override_`] is not set.
     pub mac: [u8; 6],
     /// It answers a question of ours; if not, it is said unasked.
     pub solicited: bool,
@@ -34,53 +34,57 @@ pub struct Heard {
     pub is_reply: bool,
 }
 
-/// Reads an ARP packet or a neighbour advertisement from a frame with this layout. `None`: it is another one, it says
-/// nothing of where its sender is, or it breaks a rule of RFC 826 or of RFC 4861 section 7.1.2.
-pub fn heard(frame: &[u8], layout: Layout) -> Option<Heard> {
-    let l3 = usize::from(layout.l3);
-    if layout.flags.has(Flags::IPV6) {
-        return heard_v6(frame, l3);
+impl NeighborMessage {
+    /// Reads an ARP packet or a neighbour advertisement from a frame with this layout. `None`: it is another one, it says
+    /// nothing of where its sender is, or it breaks a rule of RFC 826 or of RFC 4861 section 7.1.2.
+    pub fn read(frame: &[u8], layout: Layout) -> Option<Self> {
+        let l3 = usize::from(layout.l3);
+        if layout.flags.has(Flags::IPV6) {
+            return Self::read_v6(frame, l3);
+        }
+        if be16(frame, l3.checked_sub(2)?)? != TYPE_ARP {
+            return None;
+        }
+        let arp = Arp::read(frame, l3)?;
+        let is_reply = arp.is_reply();
+        let is_announcement = arp.sender_ip == arp.target_ip && (is_reply || arp.is_request());
+        // What is said to one host answers it. Replies to everybody that announce nothing are nobody's.
+        let solicited = is_reply
+            && !is_announcement
+            && !is_group(arp.target[0])
+            && frame.starts_with(&arp.target);
+        (is_announcement || solicited).then_some(Self {
+            address: arp.sender_ip.into(),
+            mac: arp.sender,
+            solicited,
+            override_: true,
+            is_reply,
+        })
     }
-    if be16(frame, l3.checked_sub(2)?)? != TYPE_ARP {
-        return None;
-    }
-    let arp = Arp::read(frame, l3)?;
-    let is_reply = arp.is_reply();
-    let is_announcement = arp.sender_ip == arp.target_ip && (is_reply || arp.is_request());
-    // What is said to one host answers it. Replies to everybody that announce nothing are nobody's.
-    let solicited =
-        is_reply && !is_announcement && !is_group(arp.target[0]) && frame.starts_with(&arp.target);
-    (is_announcement || solicited).then_some(Heard {
-        address: arp.sender_ip.into(),
-        mac: arp.sender,
-        solicited,
-        override_: true,
-        is_reply,
-    })
-}
 
-fn heard_v6(frame: &[u8], l3: usize) -> Option<Heard> {
-    // Most of ICMPv6 is something else, and its checksum is dear.
-    let is_icmp = frame.get(l3 + v6::NEXT_HEADER) == Some(&PROTOCOL_ICMPV6);
-    if !is_icmp || frame.get(l3 + IPV6_LEN) != Some(&ADVERTISEMENT) {
-        return None;
+    fn read_v6(frame: &[u8], l3: usize) -> Option<Self> {
+        // Most of ICMPv6 is something else, and its checksum is dear.
+        let is_icmp = frame.get(l3 + v6::NEXT_HEADER) == Some(&PROTOCOL_ICMPV6);
+        if !is_icmp || frame.get(l3 + IPV6_LEN) != Some(&ADVERTISEMENT) {
+            return None;
+        }
+        let received = Received::read(frame, l3)?;
+        let target: [u8; 16] = received.message.get(TARGET..OPTIONS)?.try_into().ok()?;
+        let link_address = find_option(&received.message[OPTIONS..], TARGET_LINK_ADDRESS)?;
+        let flags = received.message[FLAGS];
+        let solicited = flags & SOLICITED != 0;
+        let valid = received.hop_limit == FROM_THIS_LINK
+            && received.message[CODE] == 0
+            && target[0] != 0xff
+            && !(solicited && received.destination[0] == 0xff);
+        valid.then_some(Self {
+            address: target.into(),
+            mac: link_address.unwrap_or(received.sender),
+            solicited,
+            override_: flags & OVERRIDE != 0 && link_address.is_some(),
+            is_reply: true,
+        })
     }
-    let received = Received::read(frame, l3)?;
-    let target: [u8; 16] = received.message.get(TARGET..OPTIONS)?.try_into().ok()?;
-    let link_address = find_option(&received.message[OPTIONS..], TARGET_LINK_ADDRESS)?;
-    let flags = received.message[FLAGS];
-    let solicited = flags & SOLICITED != 0;
-    let valid = received.hop_limit == FROM_THIS_LINK
-        && received.message[CODE] == 0
-        && target[0] != 0xff
-        && !(solicited && received.destination[0] == 0xff);
-    valid.then_some(Heard {
-        address: target.into(),
-        mac: link_address.unwrap_or(received.sender),
-        solicited,
-        override_: flags & OVERRIDE != 0 && link_address.is_some(),
-        is_reply: true,
-    })
 }
 
 /// Whether a frame with this layout tells where a next hop of this port is. It has to come from the VLAN that upstreams are
@@ -89,9 +93,9 @@ pub(super) fn is_of_next_hop(frame: &[u8], layout: Layout, port: &Port) -> bool 
     if port.next_hops.is_empty() {
         return false;
     }
-    heard(frame, layout).is_some_and(|heard| {
-        port.next_hops.contains(&heard.address)
-            && (!heard.solicited || is_for_us(frame, layout, port))
+    NeighborMessage::read(frame, layout).is_some_and(|message| {
+        port.next_hops.contains(&message.address)
+            && (!message.solicited || is_for_us(frame, layout, port))
             && port.asks_in_vlan_of(frame)
     })
 }
@@ -128,14 +132,14 @@ pub(super) mod tests {
     const MESSAGE: usize = IP + IPV6_LEN;
     const ALL_NODES: &str = "ff020000000000000000000000000001";
 
-    fn read(frame: &[u8]) -> Option<Heard> {
+    fn read(frame: &[u8]) -> Option<NeighborMessage> {
         let is_ipv6 = frame.get(12..14) == Some(&[0x86, 0xdd]);
         let mut layout = Layout { l3: 14, ..Layout::default() };
         if is_ipv6 {
             layout.l4 = 54;
             layout.flags.set(Flags::IPV6);
         }
-        heard(frame, layout)
+        NeighborMessage::read(frame, layout)
     }
 
     fn arp_with(text: &str, at: usize, change: &str) -> Vec<u8> {
@@ -148,7 +152,7 @@ pub(super) mod tests {
         with(ADVERTISEMENT, 0, "")
     }
 
-    const SAID: Heard = Heard {
+    const SAID: NeighborMessage = NeighborMessage {
         address: IpAddr::V4(std::net::Ipv4Addr::new(10, 77, 0, 1)),
         mac: CLIENT_MAC,
         solicited: true,
@@ -156,8 +160,8 @@ pub(super) mod tests {
         is_reply: true,
     };
 
-    fn said_v6() -> Heard {
-        Heard { address: "fd77::1".parse().unwrap(), ..SAID }
+    fn said_v6() -> NeighborMessage {
+        NeighborMessage { address: "fd77::1".parse().unwrap(), ..SAID }
     }
 
     #[test]
@@ -169,8 +173,8 @@ pub(super) mod tests {
 
     #[test]
     fn an_arp_announcement_is_unasked_in_either_form() {
-        let unasked = Heard { solicited: false, ..SAID };
-        let request = Heard { is_reply: false, ..unasked };
+        let unasked = NeighborMessage { solicited: false, ..SAID };
+        let request = NeighborMessage { is_reply: false, ..unasked };
         assert_eq!(read(&hex(ANNOUNCEMENT)), Some(request));
         assert_eq!(read(&arp_with(ANNOUNCEMENT, ARP + 6, "0002")), Some(unasked));
         let to_us = arp_with(ANNOUNCEMENT, 0, "020000000001");
@@ -205,17 +209,21 @@ pub(super) mod tests {
         for (flags, solicited, override_) in
             [("00", false, false), ("20", false, true), ("40", true, false), ("80", false, false)]
         {
-            let expected = Heard { solicited, override_, ..said_v6() };
+            let expected = NeighborMessage { solicited, override_, ..said_v6() };
             assert_eq!(read(&with(ADVERTISEMENT, MESSAGE + 4, flags)), Some(expected));
         }
         let other = with(ADVERTISEMENT, MESSAGE + 26, "02aabbccddee");
         let mac = [2, 0xaa, 0xbb, 0xcc, 0xdd, 0xee];
-        assert_eq!(read(&other), Some(Heard { mac, ..said_v6() }), "not whoever sent the frame");
+        assert_eq!(
+            read(&other),
+            Some(NeighborMessage { mac, ..said_v6() }),
+            "not whoever sent the frame"
+        );
     }
 
     #[test]
     fn an_advertisement_without_link_address_replaces_none() {
-        let expected = Heard { override_: false, ..said_v6() };
+        let expected = NeighborMessage { override_: false, ..said_v6() };
         assert_eq!(read(&cut(ADVERTISEMENT, OPTIONS)), Some(expected));
         let nonce = with(ADVERTISEMENT, MESSAGE + OPTIONS, "0e01");
         assert_eq!(read(&nonce), Some(expected), "options that nobody knows are passed over");
@@ -256,7 +264,7 @@ pub(super) mod tests {
             if is_ipv6 {
                 layout.flags.set(Flags::IPV6);
             }
-            heard(&bytes, layout);
+            NeighborMessage::read(&bytes, layout);
         }
 
         #[test]
