@@ -77,7 +77,7 @@ pub enum ConfigError {
         problem: Box<BrokenRule>,
     },
     /// More than one mistake, in the order of the file.
-    #[error("{}", told(.0))]
+    #[error("{}", list_mistakes(.0))]
     Several(Box<[ConfigError]>),
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for Location {
 }
 
 /// Mistakes, each on a line of its own if there are several.
-pub fn told(mistakes: &[impl fmt::Display]) -> String {
+pub fn list_mistakes(mistakes: &[impl fmt::Display]) -> String {
     match mistakes {
         [one] => one.to_string(),
         several => {

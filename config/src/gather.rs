@@ -28,11 +28,11 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// Whether a mistake at this path, as it is written, is about a key whose name was wrong already.
-    fn is_told(&self, path: &str) -> bool {
+    fn is_reported(&self, path: &str) -> bool {
         self.meant.values().any(|written| written.contains('.') && is_below(path, written))
     }
 
-    /// The path in the text of a key of the settings; `None`: that key was told already.
+    /// The path in the text of a key of the settings; `None`: that key was reported already.
     pub(crate) fn written(&self, key: &str) -> Option<String> {
         let Some((meant, written)) = self.meant.iter().find(|(meant, _)| is_below(key, meant))
         else {
@@ -96,7 +96,7 @@ pub(crate) fn gather(text: &str, mut root: Spanned<DeTable<'_>>) -> Gathered {
         }
         // A key that is missing because it was taken out is no mistake of its own.
         let follows = matches!(&error, ConfigError::MissingKey { key, .. } if taken_out.contains(&format!("{path}.{key}")));
-        if !follows && !gathered.is_told(&path) {
+        if !follows && !gathered.is_reported(&path) {
             gathered.errors.push(error);
         }
         let (rest, has_shrunk) = table_without(std::mem::take(root.get_mut()), offset);

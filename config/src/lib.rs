@@ -49,7 +49,7 @@ pub use changes::{FixedKeys, is_reloaded};
 pub use client_prefix::{ClientPrefix, PrefixLengths};
 pub use cookies::{CookieSecret, CookieSecrets};
 pub use device::{PciAddress, device_name, device_text, interface_made};
-pub use error::{ConfigError, Location, told};
+pub use error::{ConfigError, Location, list_mistakes};
 pub use files::FileError;
 pub use load::ConfigText;
 pub use local::{Local, LocalError, LocalProblem, LocalRecord, type_name, type_number};

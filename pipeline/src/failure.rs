@@ -21,7 +21,7 @@ use pmdns::streams::StreamsError;
 #[cfg(feature = "dpdk")]
 use pmdns::transfer::TransferError;
 use pmdns_cli::ProgramError;
-use pmdns_config::{ConfigError, told};
+use pmdns_config::{ConfigError, list_mistakes};
 use pmdns_engine::engine::EngineError;
 use pmdns_engine::snapshot::SnapshotError;
 #[cfg(feature = "dpdk")]
@@ -33,9 +33,9 @@ use pmdns_stages::policy::RulesetError;
 pub(crate) enum Failure {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("{}", told(.0))]
+    #[error("{}", list_mistakes(.0))]
     Wrong(Vec<String>),
-    #[error("{}", told(.0))]
+    #[error("{}", list_mistakes(.0))]
     Unmet(Vec<String>, u8),
     #[error("what the import made does not load; please report this: {0}")]
     Unloadable(#[source] RulesetError),

@@ -90,7 +90,7 @@ pub fn counters() -> &'static SinkCounters {
 }
 
 /// Says how many lines were lost, once lines can be written again.
-pub fn tell_of_losses() {
+pub fn report_losses() {
     if let Some(lost) = OUTPUT.take_lost() {
         tracing::warn!("{lost} lines of the log are lost: standard error could not be written");
     }

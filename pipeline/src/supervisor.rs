@@ -46,19 +46,19 @@ impl Supervisor {
 
     /// Queries are answered from now on.
     pub fn ready(&self) {
-        tell("READY=1");
+        report_state("READY=1");
     }
 
     /// Waiting clients get their last answers.
     pub fn stopping(&self) {
-        tell("STOPPING=1");
+        report_state("STOPPING=1");
     }
 
     /// Tells that the data cores work, as often as it is wanted and only if they do. A manager that hears nothing restarts
     /// the service.
     pub fn watch(&mut self, now: Instant, work: impl FnOnce() -> bool) {
         if self.is_due(now) && work() {
-            tell("WATCHDOG=1");
+            report_state("WATCHDOG=1");
             self.told = Some(now);
         }
     }
@@ -66,7 +66,7 @@ impl Supervisor {
     /// Asks for the next process. `false`: nobody starts one.
     pub fn ask_for_successor(&self) -> bool {
         if self.is_keeper {
-            tell(SUCCESSOR);
+            report_state(SUCCESSOR);
         }
         self.is_keeper
     }
@@ -82,7 +82,7 @@ impl Supervisor {
     }
 }
 
-fn tell(message: &str) {
+fn report_state(message: &str) {
     if let Err(error) = notify(message, &[]) {
         tracing::debug!("systemd was not told: {error}");
     }

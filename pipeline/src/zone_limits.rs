@@ -337,7 +337,7 @@ mod tests {
         let start = Instant::now();
         let mut taken = || {
             let mut taken = 0;
-            cores.iter_mut().for_each(|core| core.look(|_| taken += 1));
+            cores.iter_mut().for_each(|core| core.poll(|_| taken += 1));
             taken
         };
         limiter.turn((start, 1000));

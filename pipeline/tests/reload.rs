@@ -89,7 +89,7 @@ fn lend(rig: &mut Rig, config: &Config) {
     let fresh = rig.rules.builder().make(config).unwrap();
     rig.rules.lend(fresh);
     // The slow path does not run here.
-    rig.slow_path.iter_mut().for_each(|thread| thread.inlets.rules.look(|_| {}));
+    rig.slow_path.iter_mut().for_each(|thread| thread.inlets.rules.poll(|_| {}));
 }
 
 /// Sends one query for each name and client of a turn, to both queues.
@@ -292,7 +292,7 @@ fn a_wrong_file_keeps_the_rules_and_says_why() {
             });
             reloader.turn(Instant::now());
             for thread in &mut slow_path {
-                thread.inlets.rules.look(|_| {});
+                thread.inlets.rules.poll(|_| {});
             }
             for worker in workers.iter_mut() {
                 worker.turn();
@@ -382,7 +382,7 @@ fn news_of_a_file_are_taken_without_the_configuration() {
     while rcode(&mut rig, "one.example. A") != nxdomain {
         assert!(start.elapsed() < Duration::from_secs(300), "the rules come");
         assert!(!reloader.turn(Instant::now()), "the configuration is the same");
-        rig.slow_path.iter_mut().for_each(|thread| thread.inlets.rules.look(|_| {}));
+        rig.slow_path.iter_mut().for_each(|thread| thread.inlets.rules.poll(|_| {}));
     }
     assert_eq!(rcode(&mut rig, "two.example. A"), None, "a miss, which goes to the slow path");
     std::fs::remove_dir_all(&folder).unwrap();

@@ -168,16 +168,16 @@ impl fmt::Display for What {
 }
 
 impl OperatorChange {
-    /// The same for people.
-    pub fn told(&self) -> RuntimeChange {
+    /// The report of it, for people.
+    pub fn report(&self) -> RuntimeChange {
         let Author { by, since, until_restart } = self.author.clone();
         let (change, after_restart) = (self.what.to_string(), false);
         RuntimeChange { change, by, since, until_restart, after_restart }
     }
 
     /// The same of one that comes back with a restart.
-    pub fn told_hidden(&self) -> RuntimeChange {
-        RuntimeChange { after_restart: true, ..self.told() }
+    pub fn report_hidden(&self) -> RuntimeChange {
+        RuntimeChange { after_restart: true, ..self.report() }
     }
 }
 

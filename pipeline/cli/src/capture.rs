@@ -30,12 +30,12 @@ pub enum CaptureError {
 /// # Errors
 ///
 /// The signals cannot be caught.
-pub(crate) fn told_to_end() -> io::Result<Arc<AtomicBool>> {
-    let told = Arc::new(AtomicBool::new(false));
+pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&told))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    Ok(told)
+    Ok(stop)
 }
 
 /// Writes packets into the file, or to standard output if its name is `-`, until SIGINT or SIGTERM. Returns how many there were.
@@ -50,13 +50,13 @@ pub(crate) fn capture(
 ) -> Result<String, CaptureError> {
     #[expect(clippy::disallowed_methods, reason = "a capture is no text")]
     let standard_output = io::stdout;
-    let told = told_to_end()?;
-    let is_told = || told.load(Ordering::Relaxed);
+    let stop = stop_flag()?;
+    let is_stopped = || stop.load(Ordering::Relaxed);
     let done = if output == Path::new("-") {
         let mut output = Output(standard_output().lock());
-        instance.download(call, &mut output, || is_told() || has_no_reader())
+        instance.download(call, &mut output, || is_stopped() || has_no_reader())
     } else {
-        instance.download(call, &mut open_to_replace(output, MODE)?, is_told)
+        instance.download(call, &mut open_to_replace(output, MODE)?, is_stopped)
     };
     done.map_err(|error| match error {
         ClientError::File(source) => CaptureError::File(source),

@@ -79,7 +79,7 @@ impl Waits {
         let sleeper = worker.sleeper(idle);
         let idler = Idler::new(idle, sleeper.is_some(), has_company);
         let pause = Pause::of_this_processor();
-        idler.tell(pause);
+        idler.log_mode(pause);
         Self { idler, pause, sleeper }
     }
 

@@ -95,8 +95,8 @@ impl Encrypted {
         }
     }
 
-    /// Takes a change over, and gives back what is not used any more.
-    pub(crate) fn follow(&mut self, change: &mut EncryptedChange) {
+    /// Applies a change, and gives back what is not used any more.
+    pub(crate) fn apply(&mut self, change: &mut EncryptedChange) {
         match change {
             EncryptedChange::Driver(driver) => std::mem::swap(self, driver),
             EncryptedChange::Peers(peers) => {

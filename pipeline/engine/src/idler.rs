@@ -43,8 +43,8 @@ impl Idler {
         Self { idle, longest, has_company, idle_turns: 0 }
     }
 
-    /// Says how it waits, when its thread starts.
-    pub(crate) fn tell(&self, pause: Pause) {
+    /// Logs how it waits, when its thread starts.
+    pub(crate) fn log_mode(&self, pause: Pause) {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("a worker");
         let pauses = if pause.is_timed() { "tpause" } else { "the processor has no tpause" };

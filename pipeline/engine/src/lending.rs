@@ -31,7 +31,7 @@ pub(crate) fn lend<T>() -> (Lender<T>, RulesInbox<T>) {
 impl<T> RulesInbox<T> {
     /// If there are new rules, `swap` swaps them for those in use, which are then given back.
     #[inline]
-    pub fn look(&mut self, swap: impl FnOnce(&mut T)) {
+    pub fn poll(&mut self, swap: impl FnOnce(&mut T)) {
         if let Some(mut rules) = self.take() {
             swap(&mut rules);
             self.give_back(rules);
@@ -120,16 +120,16 @@ mod tests {
         let (mut lender, mut inbox) = lend::<Arc<u32>>();
         let (mut old, new) = (Arc::new(1), Arc::new(2));
         let watched = Arc::clone(&old);
-        inbox.look(|_| panic!("there is nothing yet"));
+        inbox.poll(|_| panic!("there is nothing yet"));
         lender.lend(Arc::clone(&new));
         assert!(lender.collect(), "not taken yet");
-        inbox.look(|rules| std::mem::swap(rules, &mut old));
+        inbox.poll(|rules| std::mem::swap(rules, &mut old));
         assert_eq!((*old, Arc::strong_count(&watched)), (2, 2), "given back, not freed");
         assert!(!lender.collect());
         assert_eq!(Arc::strong_count(&watched), 1);
-        inbox.look(|_| panic!("once is enough"));
+        inbox.poll(|_| panic!("once is enough"));
         lender.lend(new);
-        inbox.look(|_| {});
+        inbox.poll(|_| {});
         assert!(!lender.collect(), "and again");
     }
 }

@@ -72,7 +72,7 @@ impl MissRings {
                 }
                 refused += usize::from(shares.is_full());
                 // A stream's connection keeps a place for its query, and nobody forges its address.
-                if packet.layout.is_stream() || self.refusals.may_tell(prefix, context.seconds) {
+                if packet.layout.is_stream() || self.refusals.may_notify(prefix, context.seconds) {
                     packet.answer = Answer::Rcode(Rcode::SERVFAIL);
                     packet.extended_error = Some(ExtendedError::NOT_READY);
                     packet.step = Step::ANSWER;

@@ -104,7 +104,7 @@ impl PortWatch {
         for ((watched, nic), news) in self.ports.iter_mut().zip(nics).zip(news) {
             watched.let_go(nic.as_mut(), news);
             if looks && watched.state == PortState::Serving {
-                watched.look(nic.as_ref(), news);
+                watched.poll(nic.as_ref(), news);
             }
         }
     }
@@ -126,7 +126,7 @@ impl PortWatch {
 }
 
 impl Watched {
-    fn look(&mut self, nic: &dyn Nic, news: &PortNews) {
+    fn poll(&mut self, nic: &dyn Nic, news: &PortNews) {
         let is_up = nic.link_up();
         if is_up == self.is_up {
             return;

@@ -109,17 +109,17 @@ impl Refusals {
     }
 
     /// Whether a client whose prefix has this hash may be told in this second. If so, it counts as told.
-    pub(crate) fn may_tell(&mut self, prefix: u64, second: u32) -> bool {
+    pub(crate) fn may_notify(&mut self, prefix: u64, second: u32) -> bool {
         if self.second != second {
             self.second = second;
             self.all = 0;
             self.cells.fill(0);
         }
         let told = &mut self.cells[usize::from(cells(prefix)[0])];
-        let may_tell = self.all < Self::MAX && *told < Self::MAX_TO_A_PREFIX;
-        self.all += u32::from(may_tell);
-        *told += u8::from(may_tell);
-        may_tell
+        let may_notify = self.all < Self::MAX && *told < Self::MAX_TO_A_PREFIX;
+        self.all += u32::from(may_notify);
+        *told += u8::from(may_notify);
+        may_notify
     }
 }
 
@@ -170,12 +170,12 @@ mod tests {
     #[test]
     fn so_many_are_told_and_so_many_of_one_prefix() {
         let mut refusals = Refusals::new();
-        let mut told =
-            |prefix, second| (0..100).filter(|_| refusals.may_tell(hash(prefix), second)).count();
-        assert_eq!(told(1, 1), 20);
-        let all: usize = (2..200).map(|prefix| told(prefix, 1)).sum();
+        let mut notified =
+            |prefix, second| (0..100).filter(|_| refusals.may_notify(hash(prefix), second)).count();
+        assert_eq!(notified(1, 1), 20);
+        let all: usize = (2..200).map(|prefix| notified(prefix, 1)).sum();
         assert_eq!(all, 980);
-        assert_eq!(told(1, 2), 20, "a new second");
+        assert_eq!(notified(1, 2), 20, "a new second");
     }
 
     proptest! {

@@ -88,8 +88,9 @@ impl UpstreamsInUse {
         threads: usize,
     ) -> Result<UpstreamsUpdate, UpstreamsError> {
         let InUse { roster, has_drivers } = self.now();
-        let roster =
-            roster.follow(config).map_err(|(place, error)| UpstreamsError::Roster(place, error))?;
+        let roster = roster
+            .with_config(config)
+            .map_err(|(place, error)| UpstreamsError::Roster(place, error))?;
         let upstreams = (self.load_encrypted)(config)?;
         let next =
             InUse { has_drivers: has_drivers || are_encrypted(&roster), roster: roster.into() };

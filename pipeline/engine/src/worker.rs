@@ -191,11 +191,11 @@ impl Worker {
                 }
                 self.lent.rules.give_back(rules);
             }
-            self.lent.zone_limits.look(|limits| self.line.swap_zone_limits(limits));
-            self.lent.observers.look();
+            self.lent.zone_limits.poll(|limits| self.line.swap_zone_limits(limits));
+            self.lent.observers.poll();
             self.hand_hits_on();
             self.ends.replies.renew();
-            self.look_at_ports(end);
+            self.poll_ports(end);
             self.take_probes();
             self.tally.published_ticks = end;
             self.publish();

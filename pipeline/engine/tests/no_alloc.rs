@@ -65,7 +65,7 @@ fn invariant_2_a_turning_worker_does_not_allocate() {
     // New rules are lent to it, and it gives back those it had, which are freed elsewhere.
     let fresh = rig.rules.builder().make(&config(policy)).expect("the same rules again");
     rig.rules.lend(fresh);
-    rig.slow_path[0].inlets.rules.look(|_| {});
+    rig.slow_path[0].inlets.rules.poll(|_| {});
     // An observer too is lent to it, and given back.
     let seen = Arc::<AtomicUsize>::default();
     rig.observers.lend(|_| Box::new(Watcher { seen: Arc::clone(&seen) })).expect("there is room");

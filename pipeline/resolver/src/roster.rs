@@ -61,7 +61,7 @@ impl Roster {
 
     /// The upstreams of another configuration. Those that are in both keep their slots. The others get new ones, then those of
     /// upstreams that left. An error comes with the place of its upstream.
-    pub fn follow(&self, config: &Config) -> Result<Self, (usize, RosterError)> {
+    pub fn with_config(&self, config: &Config) -> Result<Self, (usize, RosterError)> {
         let mut slots = self.slots.clone();
         slots.iter_mut().for_each(|slot| slot.place = None);
         let mut fresh = Vec::new();
@@ -125,13 +125,13 @@ mod tests {
     #[test]
     fn who_stays_keeps_slot_and_counters() {
         let first = Roster::new(&config(&[A, B]));
-        let next = first.follow(&config(&[C, B])).unwrap();
+        let next = first.with_config(&config(&[C, B])).unwrap();
         assert_eq!(slots(&next), [(2, C.into()), (1, B.into())], "in the order of the file");
         assert!(next.slots()[1].is_same(&first.slots()[1]));
         assert_eq!(next.slots()[0].place, None);
         let mut back = config(&[A]);
         back.upstreams[0].timeout_ms = 123;
-        let back = next.follow(&back).unwrap();
+        let back = next.with_config(&back).unwrap();
         assert_eq!(slots(&back), [(0, A.into())]);
         assert!(back.slots()[0].is_same(&first.slots()[0]), "it came back");
         assert_eq!(back.slots()[0].upstream.timeout_ms, 123, "its settings are new");
@@ -142,9 +142,9 @@ mod tests {
         let first = Roster::new(&config(&[A]));
         let mut other = config(&[A]);
         other.upstreams[0].source = Some([192, 0, 2, 9].into());
-        let next = first.follow(&other).unwrap();
+        let next = first.with_config(&other).unwrap();
         assert!(!next.slots()[1].is_same(&first.slots()[0]));
-        let twice = first.follow(&config(&[A, A])).unwrap();
+        let twice = first.with_config(&config(&[A, A])).unwrap();
         assert_eq!(twice.in_use().len(), 2);
         assert!(!twice.slots()[1].is_same(&twice.slots()[0]), "each has its own slot");
     }
@@ -153,14 +153,14 @@ mod tests {
     fn slots_are_used_again_only_when_there_are_no_more() {
         let mut roster = Roster::new(&config(&[]));
         for number in 0..2 * MAX_UPSTREAMS {
-            roster = roster.follow(&config(&[&format!("192.0.2.{number}:53")])).unwrap();
+            roster = roster.with_config(&config(&[&format!("192.0.2.{number}:53")])).unwrap();
             assert_eq!(roster.in_use().len(), 1);
         }
         assert_eq!(roster.slots().len(), MAX_UPSTREAMS);
         let all: Vec<_> =
             (0..MAX_UPSTREAMS).map(|number| format!("198.51.100.{number}:53")).collect();
         let all: Vec<_> = all.iter().map(|address| &**address).collect();
-        assert_eq!(roster.follow(&config(&all)).unwrap().in_use().len(), MAX_UPSTREAMS);
+        assert_eq!(roster.with_config(&config(&all)).unwrap().in_use().len(), MAX_UPSTREAMS);
     }
 
     #[test]
@@ -171,8 +171,8 @@ mod tests {
             config
         };
         let first = Roster::new(&over(&[A]));
-        assert_eq!(first.follow(&over(&[A, B])).unwrap_err(), (1, RosterError::OverPort));
-        let gone = first.follow(&config(&[B])).unwrap();
-        assert_eq!(slots(&gone.follow(&over(&[A])).unwrap()), [(0, A.into())]);
+        assert_eq!(first.with_config(&over(&[A, B])).unwrap_err(), (1, RosterError::OverPort));
+        let gone = first.with_config(&config(&[B])).unwrap();
+        assert_eq!(slots(&gone.with_config(&over(&[A])).unwrap()), [(0, A.into())]);
     }
 }

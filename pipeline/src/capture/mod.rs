@@ -47,7 +47,7 @@ impl Captures {
                 let new = || own.said.with_rules(&own.names).map(Finder::new);
                 finder.get_or_insert_with(new).as_mut()?.rule(asked, records)
             };
-            own.watch.follow(selection, &mut find_rule, || caller.has_left())
+            own.watch.trace(selection, &mut find_rule, || caller.has_left())
         });
     }
 

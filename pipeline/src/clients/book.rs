@@ -178,27 +178,27 @@ impl Book {
     }
 
     /// What was said of a prefix at run time, and by whom.
-    fn said_of(&self, prefix: &Prefix) -> Option<(Option<u8>, &Whose)> {
+    fn override_of(&self, prefix: &Prefix) -> Option<(Option<u8>, &Whose)> {
         Some((self.said.get(prefix)?.run_time?, self.whose.get(prefix)?))
     }
 
     /// Whether that ends with the process.
     pub(super) fn is_passing(&self, prefix: &Prefix) -> bool {
-        self.said_of(prefix).is_some_and(|(_, whose)| whose.until_restart)
+        self.override_of(prefix).is_some_and(|(_, whose)| whose.until_restart)
     }
 
     /// The same as it holds after a restart.
     pub(super) fn kept_of(&self, prefix: &Prefix) -> Option<(Option<u8>, &Whose)> {
         match self.held_back.get(prefix) {
             Some((view, whose)) => Some((*view, whose)),
-            None => self.said_of(prefix).filter(|(_, whose)| !whose.until_restart),
+            None => self.override_of(prefix).filter(|(_, whose)| !whose.until_restart),
         }
     }
 
     /// What was said at run time.
     pub(super) fn history(&self) -> impl Iterator<Item = (Prefix, Option<u8>, &Whose)> {
         self.whose.keys().filter_map(|prefix| {
-            let (view, whose) = self.said_of(prefix)?;
+            let (view, whose) = self.override_of(prefix)?;
             Some((*prefix, view, whose))
         })
     }

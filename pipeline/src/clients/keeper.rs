@@ -170,7 +170,7 @@ impl Keeper {
         match file.write(&[], 0, || history(book, views)) {
             Err(error) if !is_passing(&error) => Err(KIND.failed(file.path(), error)),
             written => {
-                told(&file, &written);
+                log_result(&file, &written);
                 Ok(Self::Own(file))
             }
         }
@@ -195,7 +195,7 @@ impl Keeper {
         match self {
             Self::Own(file) => {
                 let written = file.write(&lines, book.at_run_time(), || history(book, views));
-                told(file, &written)
+                log_result(file, &written)
             }
             Self::Shared(journal) => journal.keep(lines).map_err(refused).is_ok_and(Receipt::wait),
         }
@@ -206,7 +206,7 @@ impl Keeper {
         match self {
             Self::Own(file) => {
                 let written = file.forget(history(book, views));
-                told(file, &written);
+                log_result(file, &written);
             }
             Self::Shared(_) => drop(self.keep(forgotten, book, views)),
         }
@@ -223,7 +223,7 @@ fn history<'b>(book: &'b Book, views: &'b [View]) -> impl Iterator<Item = Journa
 }
 
 /// Says in the log why something could not be written, and returns whether it was.
-fn told(file: &JournalFile, written: &std::io::Result<()>) -> bool {
+fn log_result(file: &JournalFile, written: &std::io::Result<()>) -> bool {
     if let Err(error) = written {
         tracing::error!("cannot keep changes of clients in {}: {error}", file.path().display());
     }

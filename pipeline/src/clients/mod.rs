@@ -237,7 +237,7 @@ impl ClientTableThread {
     }
 
     /// Has an answer told that is to have the changes of clients too.
-    pub fn tell_changes(&self, others: ConfigDifference, caller: Caller<ConfigDifference>) {
+    pub fn report_changes(&self, others: ConfigDifference, caller: Caller<ConfigDifference>) {
         self.ask(ClientTableRequest::Changes(Box::new(others), caller));
     }
 
@@ -358,8 +358,8 @@ impl Thread {
         let room = MAX_CHANGES_SHOWN.saturating_sub(others.changes.len());
         let change = |(prefix, view, whose)| keeper::change_of(prefix, view, whose, &self.views);
         let is_kept = self.journal.is_some();
-        let hidden = self.book.hidden().filter(|_| is_kept).map(|one| change(one).told_hidden());
-        let changes = hidden.chain(self.book.history().map(|one| change(one).told()));
+        let hidden = self.book.hidden().filter(|_| is_kept).map(|one| change(one).report_hidden());
+        let changes = hidden.chain(self.book.history().map(|one| change(one).report()));
         others.changes.extend(changes.take(room));
         others
     }

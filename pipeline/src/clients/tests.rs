@@ -357,7 +357,7 @@ fn what_ends_with_the_process_is_listed_so_and_what_it_hides_is_told() {
         "{listed}"
     );
     let (caller, replied) = Caller::new("a test");
-    clients.tell_changes(ConfigDifference::default(), caller);
+    clients.report_changes(ConfigDifference::default(), caller);
     let CallReply::Json(told) = replied.blocking_recv().unwrap() else { panic!() };
     let told: ConfigDifference = serde_json::from_str(&told).unwrap();
     let told: Vec<_> = told.changes.iter().map(|one| (&*one.change, one.after_restart)).collect();

@@ -246,7 +246,7 @@ impl Reloader {
 
     /// Lends what `runtime` says of names, if that is news and no other rules are on their way. It does not wait for files
     /// that are being read.
-    pub fn follow(&mut self, runtime: &NameOverrides) {
+    pub fn lend_overrides(&mut self, runtime: &NameOverrides) {
         // Rules that were read come first: changes without end must not keep them out.
         let waits = self.reload.is_lent() || (self.reading.is_some() && !self.is_reading());
         if waits || runtime.version() == self.lent_version {

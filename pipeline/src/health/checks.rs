@@ -233,7 +233,7 @@ impl HealthChecks {
     }
 
     fn stuck_rings(&mut self) -> Vec<String> {
-        let stuck = self.rings.look();
+        let stuck = self.rings.poll();
         let rings = self.gauges.rings.iter().filter(|(ends, _)| stuck.contains(ends));
         rings
             .map(|(ends, gauge)| {

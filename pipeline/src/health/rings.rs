@@ -15,7 +15,7 @@ impl StuckRings {
     }
 
     /// The rings that have refused values since the last check, while their other end took none.
-    pub(super) fn look(&mut self) -> Vec<RingEnds> {
+    pub(super) fn poll(&mut self) -> Vec<RingEnds> {
         let mut stuck = Vec::new();
         for ((ends, gauge), last) in self.rings.iter().zip(&mut self.last) {
             let counts = (gauge.refused(), gauge.occupancy().taken);
@@ -64,7 +64,7 @@ mod tests {
                 gauge.publish(&occupancy);
             }
             let wanted = if is_stuck { vec![RingEnds::Misses(0, 0)] } else { vec![] };
-            assert_eq!(stuck.look(), wanted, "{refused} {taken}");
+            assert_eq!(stuck.poll(), wanted, "{refused} {taken}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Transitions {
 
 impl Transitions {
     /// Looks at the states now and then, and logs what has changed.
-    pub fn look(
+    pub fn poll(
         &mut self,
         now: Instant,
         gauges: &Gauges,

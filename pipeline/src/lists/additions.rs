@@ -43,7 +43,7 @@ impl Additions {
             };
             let Addition { name, caller, .. } = self.waiting.swap_remove(index);
             match reply {
-                Some(CallReply::Done(done)) => lists.tell_first(name, done, caller),
+                Some(CallReply::Done(done)) => lists.report_first(name, done, caller),
                 Some(CallReply::Refused(refusal, why)) => caller.refuse(refusal, why),
                 // The instance stops, and so does its caller's connection.
                 Some(_) | None => drop(caller),

@@ -114,7 +114,7 @@ impl List {
                 counters.failing.load(Ordering::Relaxed) + 1
             }
         };
-        let result = result.map_err(|why| told(&why, self.followed.is_added));
+        let result = result.map_err(|why| public_reason(&why, self.followed.is_added));
         self.followed.last_error.write(result.as_ref().err().cloned());
         counters.failing.store(failures, Ordering::Relaxed);
         let age = (failures == 0).then_some(Duration::ZERO);
@@ -153,7 +153,7 @@ impl List {
 }
 
 /// The reason for people. Who has added a list learns from it nothing of hosts that serve none.
-fn told(why: &FetchError, is_added: bool) -> String {
+fn public_reason(why: &FetchError, is_added: bool) -> String {
     match why {
         FetchError::Unreached(_) if is_added => {
             "no server with a certificate that is trusted answers there; the log has more"
@@ -185,10 +185,17 @@ mod tests {
     #[test]
     fn who_adds_a_list_does_not_learn_what_answers_elsewhere() {
         let probe = FetchError::Unreached("10.0.0.1:22: received corrupt message".into());
-        assert!(!told(&probe, true).contains("corrupt"), "{}", told(&probe, true));
-        assert!(told(&probe, false).contains("corrupt"), "the operator's file may name any host");
+        assert!(
+            !public_reason(&probe, true).contains("corrupt"),
+            "{}",
+            public_reason(&probe, true)
+        );
+        assert!(
+            public_reason(&probe, false).contains("corrupt"),
+            "the operator's file may name any host"
+        );
         let status = FetchError::Unusable("the server answers with status 404".into());
-        assert!(told(&status, true).contains("404"));
+        assert!(public_reason(&status, true).contains("404"));
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl FetchedLists {
     }
 
     /// Tells the caller that has added the list of this name what came of its first fetch, behind the sentence about it.
-    pub(crate) fn tell_first(&self, name: String, done: String, caller: Caller) {
+    pub(crate) fn report_first(&self, name: String, done: String, caller: Caller) {
         self.request(ListRequest::First { name, done, caller });
     }
 

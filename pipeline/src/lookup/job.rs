@@ -103,13 +103,13 @@ impl Lookups {
         };
         let verdict = Verdict::of(&packet);
         let outcome = judge(&mut report, in_use, &verdict, &miss, entry.as_ref());
-        tell(&mut report, &verdict, &packet);
+        report_answer(&mut report, &verdict, &packet);
         match packet.answer {
             Answer::Local(found) if verdict.rcode.is_none() => {
                 note(&mut report, "the records of the alias's target follow");
                 let alias = in_use.made.rules.entry(found);
                 let alias = alias.and_then(|entry| line.give(&miss, entry, &context));
-                alias.inspect(|alias| tell(&mut report, &Verdict::of(alias), alias));
+                alias.inspect(|alias| report_answer(&mut report, &Verdict::of(alias), alias));
             }
             Answer::Rcode(_) if outcome == RuleOutcome::NotReady => {
                 note(&mut report, "the policy zone was not transferred yet");
@@ -124,7 +124,7 @@ impl Lookups {
                     if verdict.is_by_rules() {
                         judge(&mut report, in_use, &verdict, &miss, Some(entry));
                     }
-                    tell(&mut report, &verdict, &packet);
+                    report_answer(&mut report, &verdict, &packet);
                 }
             }
             _ => {}
@@ -224,7 +224,7 @@ fn judge(
 }
 
 /// Reports the answer of a packet that has gone down the line.
-fn tell(report: &mut LookupReport, verdict: &Verdict, packet: &Packet) {
+fn report_answer(report: &mut LookupReport, verdict: &Verdict, packet: &Packet) {
     report.rcode = verdict.rcode.map(rcode_name);
     report.truncated = verdict.truncated;
     report.records = message(packet).map(record_texts).unwrap_or_default();

@@ -91,7 +91,7 @@ fn record(in_use: &NamesInUse, name: &[u8], qtype: u16) -> RuleReport {
     // The PTR record of an address: nobody has added it.
     let note = record.map_or_else(
         || "it follows from a record of run time".to_owned(),
-        |record| format!("a record added by {}", told(&record.by, record.since)),
+        |record| format!("a record added by {}", attribution(&record.by, record.since)),
     );
     let listed = record.map(|record| record.record.name.clone());
     RuleReport { listed, note: Some(note), ..RuleReport::default() }
@@ -106,7 +106,7 @@ fn entry(in_use: &NamesInUse, name: &[u8], view: u8) -> RuleReport {
         EntryScope::Suffix => " and all names below it",
         EntryScope::Exact => "",
     };
-    let (done, by) = (entry.entry.kind, told(&entry.by, entry.since));
+    let (done, by) = (entry.entry.kind, attribution(&entry.by, entry.since));
     let place = match entry.entry.views.first() {
         Some(view) => format!(" in view {view}"),
         None => String::new(),
@@ -119,7 +119,7 @@ fn entry(in_use: &NamesInUse, name: &[u8], view: u8) -> RuleReport {
 }
 
 /// Who said something, and when.
-fn told(by: &str, since: u64) -> String {
+fn attribution(by: &str, since: u64) -> String {
     format!("{by} at {}Z", date(since))
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     /// The rule about an A query for a name in a view, as people read it.
-    fn told(in_use: &NamesInUse, name: &str, view: u8) -> String {
+    fn note_of(in_use: &NamesInUse, name: &str, view: u8) -> String {
         let name = wire_name(name).unwrap();
         let who = Who::in_view(view, 0);
         let explained = in_use.made.rules.explain(&name, 1, &[192, 0, 2, 1], who);
@@ -182,19 +182,19 @@ mod tests {
         ));
         let in_use = in_use(&config, &[]);
         let canary = "use-application-dns.net";
-        assert_eq!(told(&in_use, canary, 0), "policy.doh_canary");
-        assert_eq!(told(&in_use, canary, 1), "", "it is for another view");
+        assert_eq!(note_of(&in_use, canary, 0), "policy.doh_canary");
+        assert_eq!(note_of(&in_use, canary, 1), "", "it is for another view");
         let below = "the name and all names below it";
         let blocked = format!("block.names, blocked.example, {below}");
-        assert_eq!(told(&in_use, "x.blocked.example", 1), blocked);
+        assert_eq!(note_of(&in_use, "x.blocked.example", 1), blocked);
         let listed = format!("{}, line 2, ads.example, {below}", file.display());
-        assert_eq!(told(&in_use, "x.ads.example", 1), listed);
-        assert_eq!(told(&in_use, "x.ads.example", 0), "");
+        assert_eq!(note_of(&in_use, "x.ads.example", 1), listed);
+        assert_eq!(note_of(&in_use, "x.ads.example", 0), "");
         std::fs::write(&file, "@@||ads.example^\n").unwrap();
         let changed = format!("{}, {CHANGED}", file.display());
-        assert_eq!(told(&in_use, "x.ads.example", 1), changed);
+        assert_eq!(note_of(&in_use, "x.ads.example", 1), changed);
         std::fs::remove_file(&file).unwrap();
-        assert_eq!(told(&in_use, "x.ads.example", 1), changed);
+        assert_eq!(note_of(&in_use, "x.ads.example", 1), changed);
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
             ("7.2.0.192.in-addr.arpa", 0, "it follows from a record of run time".to_owned()),
             ("other", 0, String::new()),
         ] {
-            assert_eq!(told(&in_use, name, view), expected, "{name} in view {view}");
+            assert_eq!(note_of(&in_use, name, view), expected, "{name} in view {view}");
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn restrict_all(restriction: &Restriction) -> io::Result<usize> {
             break;
         }
         for id in new {
-            signal.tell(id)?;
+            signal.send(id)?;
             told.insert(id);
         }
     }
@@ -122,7 +122,7 @@ impl Signal {
     }
 
     /// Has a thread restrict itself, and waits until it has done so or has ended.
-    fn tell(&self, id: pid_t) -> io::Result<()> {
+    fn send(&self, id: pid_t) -> io::Result<()> {
         let (before, start) = (DONE.load(Ordering::SeqCst), Instant::now());
         let process = std::process::id();
         // SAFETY: sends a signal that has a handler to a thread of this very process.

@@ -40,7 +40,7 @@ impl Services<'_> {
                 Err(why) => caller.refuse(Refusal::Unable, why),
             },
             PendingCall::Config(caller) => caller.reply(Ok(self.configuration())),
-            PendingCall::ConfigDiff(caller) => self.tell_difference(caller),
+            PendingCall::ConfigDiff(caller) => self.report_difference(caller),
             PendingCall::Views(caller) => caller.reply(Ok(views(self.reloader.config()))),
             PendingCall::Upstreams(caller) => caller.reply(Ok(self.upstreams())),
             PendingCall::Lists(caller) => caller.reply(Ok(self.lists())),
@@ -137,7 +137,7 @@ impl Services<'_> {
 
     fn configuration(&self) -> Configuration {
         let toml = self.reloader.written().to_toml();
-        let changes = self.changes_of_config().map(|change| change.told()).collect();
+        let changes = self.changes_of_config().map(|change| change.report()).collect();
         let mut configuration = Configuration { toml, changes, ..Configuration::default() };
         self.runtime.note_in_configuration(&mut configuration);
         configuration
@@ -149,18 +149,18 @@ impl Services<'_> {
     }
 
     /// Tells where the file differs from the configuration in use. The thread of the client table has the rest.
-    fn tell_difference(&mut self, caller: Caller<ConfigDifference>) {
+    fn report_difference(&mut self, caller: Caller<ConfigDifference>) {
         let InstanceState { entries, records, .. } = self.state();
         let hidden = self.runtime.hidden(self.changes_of_config());
-        let hidden = hidden.iter().map(OperatorChange::told_hidden);
+        let hidden = hidden.iter().map(OperatorChange::report_hidden);
         let holds = self.changes_of_config().chain(self.runtime.changes());
-        let changes = hidden.chain(holds.map(|change| change.told()));
+        let changes = hidden.chain(holds.map(|change| change.report()));
         let changes = changes.take(MAX_CHANGES_SHOWN).collect();
         let limits = self.limiter.list(Instant::now()).limits.len();
         let rest = difference(&self.reloader);
         let known = ConfigDifference { entries, records, changes, limits, ..rest };
         match &self.clients {
-            Some(clients) => clients.tell_changes(known, caller),
+            Some(clients) => clients.report_changes(known, caller),
             None => caller.reply(Ok(known)),
         }
     }

@@ -142,7 +142,7 @@ impl<'c> Instance<'c> {
     /// Does what has come up since the last turn. The rules are read anew if `reload` says so.
     pub(super) fn turn(&mut self, reload: bool) {
         let services = &mut self.services;
-        services.look(Instant::now());
+        services.poll(Instant::now());
         let gauges = &services.gauges;
         let is_well = || stuck_worker(gauges.published(), &gauges.clock).is_none();
         self.supervisor.watch(Instant::now(), is_well);
@@ -154,18 +154,18 @@ impl<'c> Instance<'c> {
             (true, false) => services.reloader.ask(),
             (false, _) => {}
         }
-        if !services.passing.is_under_way && services.follow() {
+        if !services.passing.is_under_way && services.apply_changes() {
             if services.reloader.take_successor_request() {
                 let asked = services.passing.request_successor();
                 asked.unwrap_or_else(|why| tracing::warn!("no other process is started: {why}"));
             }
             self.hand_over.follow(services.reloader.config());
             if let Some(servers) = &mut self.servers {
-                servers.follow(&mut services.reloader, &mut self.hand_over);
+                servers.apply_reload(&mut services.reloader, &mut self.hand_over);
             }
         }
         services.limit_floods(Instant::now());
-        log::tell_of_losses();
+        log::report_losses();
         self.pass_on(Instant::now());
     }
 
@@ -303,9 +303,9 @@ impl Servers {
     }
 
     /// Takes over the settings of a reload.
-    fn follow(&mut self, reloader: &mut Reloader, hand_over: &mut HandOver) {
+    fn apply_reload(&mut self, reloader: &mut Reloader, hand_over: &mut HandOver) {
         if let Some(api) = &self.api {
-            api.follow(reloader.config());
+            api.apply_config(reloader.config());
         }
         if let Some(listener) = reloader.take_metrics() {
             let mut copies = OpenSockets::default();

@@ -212,12 +212,12 @@ impl<'c> Services<'c> {
     }
 
     /// Looks after the ports, the date and the state of health.
-    pub(super) fn look(&mut self, now: Instant) {
+    pub(super) fn poll(&mut self, now: Instant) {
         self.watch.turn(&mut self.ports.nics, &self.news, now);
         self.gauges.set_calendar();
         self.health.turn(now, &self.news);
         let Self { transitions, gauges, health, .. } = self;
-        transitions.look(now, gauges, || health.groups());
+        transitions.poll(now, gauges, || health.groups());
     }
 
     /// Every counter, and what is known of the rest.
@@ -274,11 +274,11 @@ impl<'c> Services<'c> {
     }
 
     /// Has new settings and rules taken over where they are needed. Says whether a reload has ended.
-    pub(super) fn follow(&mut self) -> bool {
+    pub(super) fn apply_changes(&mut self) -> bool {
         if self.transfers.has_news() | self.lists.has_news() {
             self.reloader.note_news();
         }
-        self.reloader.follow(&self.runtime);
+        self.reloader.lend_overrides(&self.runtime);
         let is_other = self.reloader.turn(Instant::now());
         for waiting in self.reloader.take_done() {
             self.runtime.askers().push(waiting);

@@ -356,7 +356,7 @@ impl Operator {
 
     /// Goes on with a reload.
     pub(crate) fn turn(&mut self, now: Duration) {
-        self.reloader.follow(&self.runtime);
+        self.reloader.lend_overrides(&self.runtime);
         self.reloader.turn(self.began + now);
         for waiting in self.reloader.take_done() {
             self.runtime.askers().push(waiting);

@@ -50,7 +50,7 @@ pub(crate) fn claims(
             }
             return Some(claims);
         }
-        match follow(reply, &name, qtype, &mut claims) {
+        match follow_alias(reply, &name, qtype, &mut claims) {
             Next::Name(next) => name = next,
             Next::End => {
                 claims.push(denial(reply, name, qtype));
@@ -109,7 +109,7 @@ fn answer(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> bo
 }
 
 /// Claims the alias at a name, and returns its target.
-fn follow(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> Next {
+fn follow_alias(reply: &Reply, name: &[u8], qtype: u16, claims: &mut Vec<Claim>) -> Next {
     let alias = find(reply, name, rtype::CNAME);
     let above = dname_above(reply, name);
     let is_made = alias.is_some_and(|at| is_made(reply, name, at));

@@ -80,7 +80,7 @@ impl Buffer {
             self.add(option::NSID, &[nsid]);
         }
         let essential = self.bytes.len();
-        if let Some((error, text)) = rules.told(packet) {
+        if let Some((error, text)) = rules.extended_error(packet) {
             let before = HEADER_LEN + question_len(layout.name_len) + OPT_LEN + essential;
             let whole = before + OPTION_HEAD_LEN + EXTENDED_ERROR_LEN + text.len();
             // The text is for people, and every client can take the rest.

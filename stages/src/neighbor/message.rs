@@ -152,7 +152,7 @@ pub(super) mod tests {
         with(ADVERTISEMENT, 0, "")
     }
 
-    const SAID: NeighborMessage = NeighborMessage {
+    const MESSAGE_V4: NeighborMessage = NeighborMessage {
         address: IpAddr::V4(std::net::Ipv4Addr::new(10, 77, 0, 1)),
         mac: CLIENT_MAC,
         solicited: true,
@@ -160,20 +160,20 @@ pub(super) mod tests {
         is_reply: true,
     };
 
-    fn said_v6() -> NeighborMessage {
-        NeighborMessage { address: "fd77::1".parse().unwrap(), ..SAID }
+    fn message_v6() -> NeighborMessage {
+        NeighborMessage { address: "fd77::1".parse().unwrap(), ..MESSAGE_V4 }
     }
 
     #[test]
     fn an_arp_reply_says_where_its_sender_is() {
-        assert_eq!(read(&hex(REPLY)), Some(SAID));
+        assert_eq!(read(&hex(REPLY)), Some(MESSAGE_V4));
         let padded = [hex(REPLY), vec![0xaa; 18]].concat();
-        assert_eq!(read(&padded), Some(SAID));
+        assert_eq!(read(&padded), Some(MESSAGE_V4));
     }
 
     #[test]
     fn an_arp_announcement_is_unasked_in_either_form() {
-        let unasked = NeighborMessage { solicited: false, ..SAID };
+        let unasked = NeighborMessage { solicited: false, ..MESSAGE_V4 };
         let request = NeighborMessage { is_reply: false, ..unasked };
         assert_eq!(read(&hex(ANNOUNCEMENT)), Some(request));
         assert_eq!(read(&arp_with(ANNOUNCEMENT, ARP + 6, "0002")), Some(unasked));
@@ -204,26 +204,26 @@ pub(super) mod tests {
 
     #[test]
     fn an_advertisement_says_where_its_target_is() {
-        assert_eq!(read(&advertisement()), Some(said_v6()));
+        assert_eq!(read(&advertisement()), Some(message_v6()));
         // The last one is that it is a router.
         for (flags, solicited, override_) in
             [("00", false, false), ("20", false, true), ("40", true, false), ("80", false, false)]
         {
-            let expected = NeighborMessage { solicited, override_, ..said_v6() };
+            let expected = NeighborMessage { solicited, override_, ..message_v6() };
             assert_eq!(read(&with(ADVERTISEMENT, MESSAGE + 4, flags)), Some(expected));
         }
         let other = with(ADVERTISEMENT, MESSAGE + 26, "02aabbccddee");
         let mac = [2, 0xaa, 0xbb, 0xcc, 0xdd, 0xee];
         assert_eq!(
             read(&other),
-            Some(NeighborMessage { mac, ..said_v6() }),
+            Some(NeighborMessage { mac, ..message_v6() }),
             "not whoever sent the frame"
         );
     }
 
     #[test]
     fn an_advertisement_without_link_address_replaces_none() {
-        let expected = NeighborMessage { override_: false, ..said_v6() };
+        let expected = NeighborMessage { override_: false, ..message_v6() };
         assert_eq!(read(&cut(ADVERTISEMENT, OPTIONS)), Some(expected));
         let nonce = with(ADVERTISEMENT, MESSAGE + OPTIONS, "0e01");
         assert_eq!(read(&nonce), Some(expected), "options that nobody knows are passed over");

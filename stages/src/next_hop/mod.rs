@@ -129,13 +129,13 @@ impl NextHops {
     }
 
     /// Tells what has changed since the last call, one change of a next hop at most.
-    pub fn tell_changes(&mut self, mut tell: impl FnMut(&HopPlan, HopChange)) {
+    pub fn report_changes(&mut self, mut report: impl FnMut(&HopPlan, HopChange)) {
         if !std::mem::take(&mut self.has_news) {
             return;
         }
         for hop in &mut self.hops {
             if let Some(change) = hop.news() {
-                tell(&hop.plan, change);
+                report(&hop.plan, change);
             }
         }
     }

@@ -62,7 +62,7 @@ impl Link {
             };
             self.probes.push((self.now, to, target));
             if let Some(mac) = self.answer {
-                let reply = NeighborMessage { address: target, ..heard(mac) };
+                let reply = NeighborMessage { address: target, ..answer_from(mac) };
                 self.hops.receive(0, &reply, self.now);
             }
         }
@@ -101,13 +101,13 @@ impl Link {
 
     fn changes(&mut self) -> Vec<HopChange> {
         let mut changes = Vec::new();
-        self.hops.tell_changes(|_, change| changes.push(change));
+        self.hops.report_changes(|_, change| changes.push(change));
         changes
     }
 }
 
 /// An answer of the first next hop.
-fn heard(mac: [u8; 6]) -> NeighborMessage {
+fn answer_from(mac: [u8; 6]) -> NeighborMessage {
     NeighborMessage {
         address: plan(1).address,
         mac,
@@ -119,7 +119,7 @@ fn heard(mac: [u8; 6]) -> NeighborMessage {
 
 /// What nobody asked for.
 fn gratuitous(mac: [u8; 6]) -> NeighborMessage {
-    NeighborMessage { solicited: false, ..heard(mac) }
+    NeighborMessage { solicited: false, ..answer_from(mac) }
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_replaced_next_hop_is_found_by_asking_everybody() {
         link.pass(STEP);
         lost |= link.mac().is_none();
         if link.probes.last().is_some_and(|probe| probe.1 == BROADCAST) {
-            moved = link.receive(&heard(OTHER));
+            moved = link.receive(&answer_from(OTHER));
         }
     }
     assert!(!lost && link.now < FRESH);
@@ -283,7 +283,7 @@ fn mac_addresses_that_no_host_has_are_refused() {
     link.answer = None;
     link.turn();
     for mac in [[0; 6], BROADCAST, [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
-        assert!(!link.receive(&heard(mac)) && !link.receive(&gratuitous(mac)), "{mac:x?}");
+        assert!(!link.receive(&answer_from(mac)) && !link.receive(&gratuitous(mac)), "{mac:x?}");
     }
     assert_eq!((link.mac(), link.report(0).counts.refused), (None, 8));
 }
@@ -296,7 +296,7 @@ fn our_own_mac_address_is_believed_only_in_an_answer() {
     link.turn();
     assert!(!link.receive(&gratuitous(OUR_MAC)));
     assert_eq!((link.mac(), link.report(0).counts.refused), (None, 1));
-    assert!(link.receive(&heard(OUR_MAC)));
+    assert!(link.receive(&answer_from(OUR_MAC)));
     assert_eq!(link.mac(), Some(OUR_MAC));
 }
 
@@ -308,7 +308,7 @@ fn without_the_override_flag_a_known_address_is_kept() {
     link.pass(seconds(5));
     link.probes.clear();
     for solicited in [false, true] {
-        let claim = NeighborMessage { override_: false, solicited, ..heard(OTHER) };
+        let claim = NeighborMessage { override_: false, solicited, ..answer_from(OTHER) };
         assert!(!link.receive(&claim));
         assert_eq!((link.state(), link.mac()), (HopState::Stale, Some(GATEWAY)));
     }
@@ -319,7 +319,7 @@ fn without_the_override_flag_a_known_address_is_kept() {
     fresh.answer = None;
     fresh.turn();
     assert!(
-        fresh.receive(&NeighborMessage { override_: false, ..heard(OTHER) }),
+        fresh.receive(&NeighborMessage { override_: false, ..answer_from(OTHER) }),
         "nothing is replaced here"
     );
     assert_eq!(fresh.state(), HopState::Reachable);
@@ -329,10 +329,10 @@ fn without_the_override_flag_a_known_address_is_kept() {
 fn of_two_that_answer_the_first_counts() {
     let mut link = Link::new(&[plan(1)]);
     link.turn();
-    assert!(!link.receive(&heard(OTHER)), "a second answer to one question");
+    assert!(!link.receive(&answer_from(OTHER)), "a second answer to one question");
     assert_eq!((link.mac(), link.report(0).counts.refused), (Some(GATEWAY), 1));
     link.pass(SETTLED);
-    assert!(link.receive(&heard(OTHER)));
+    assert!(link.receive(&answer_from(OTHER)));
     assert_eq!(link.state(), HopState::Stale, "nobody had asked");
 }
 

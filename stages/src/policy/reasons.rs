@@ -40,7 +40,7 @@ impl Reasons {
 
     /// The code of an extended error, and its text. A list without a reason of its own denies with 15, and says nothing in other
     /// answers.
-    pub(super) fn told(
+    pub(super) fn extended_error(
         &self,
         error: ExtendedError,
         is_denial: bool,

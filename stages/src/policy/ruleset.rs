@@ -217,8 +217,10 @@ impl Ruleset {
     }
 
     /// The code of a packet's extended error, and a text for people, if its client is told.
-    pub(crate) fn told(&self, packet: &Packet) -> Option<(ExtendedError, &str)> {
-        self.read.reasons.told(packet.extended_error?, matches!(packet.answer, Answer::Rcode(_)))
+    pub(crate) fn extended_error(&self, packet: &Packet) -> Option<(ExtendedError, &str)> {
+        self.read
+            .reasons
+            .extended_error(packet.extended_error?, matches!(packet.answer, Answer::Rcode(_)))
     }
 
     fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> Verdict {
@@ -264,7 +266,7 @@ impl Ruleset {
             }
             held_back = Some(rule);
         }
-        let said = runtime.and_then(|runtime| runtime.said_of(name, view));
+        let said = runtime.and_then(|runtime| runtime.override_of(name, view));
         if let Some(Some(action)) = said {
             let why = Some(ListNumber::Runtime.as_reason());
             let blocked = (RuleSource::RunTime, (self.block_verdict(Some(action), qtype), why));

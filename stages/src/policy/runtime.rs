@@ -85,7 +85,7 @@ impl RuntimeNames {
     }
 
     /// What is said of a name in a view, if anything is: what clients get, or that it is not blocked.
-    pub(super) fn said_of(&self, name: &[u8], view: u8) -> Option<Option<BlockAction>> {
+    pub(super) fn override_of(&self, name: &[u8], view: u8) -> Option<Option<BlockAction>> {
         let candidates = self.filter.candidates(name);
         let said = |listed: &[u8], hash| {
             let of_name = self.said.get(self.names.find(hash, listed)? as usize..)?;
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::testing::name_of;
 
-    fn said(name: &str, below: bool, action: Option<BlockAction>, views: ViewSet) -> RuntimeEntry {
+    fn entry(name: &str, below: bool, action: Option<BlockAction>, views: ViewSet) -> RuntimeEntry {
         RuntimeEntry { name: name_of(name).into(), below, action, views }
     }
 
@@ -119,10 +119,10 @@ mod tests {
         let (nxdomain, drop) = (Some(BlockAction::Nxdomain), Some(BlockAction::Drop));
         let one = ViewSet::ALL.without(ViewSet::of(&["default".to_owned()], &[]));
         let entries = vec![
-            said("example.", true, nxdomain, ViewSet::ALL),
-            said("good.example.", true, None, ViewSet::ALL),
-            said("bad.good.example.", false, drop, ViewSet::ALL),
-            said("only.example.", true, drop, one),
+            entry("example.", true, nxdomain, ViewSet::ALL),
+            entry("good.example.", true, None, ViewSet::ALL),
+            entry("bad.good.example.", false, drop, ViewSet::ALL),
+            entry("only.example.", true, drop, one),
         ];
         let names = RuntimeNames::new(entries, Vec::new(), false, Seed::new([7; 16])).unwrap();
         for (name, view, expected) in [
@@ -135,7 +135,7 @@ mod tests {
             ("only.example.", 1, Some(drop)),
             ("other.", 0, None),
         ] {
-            assert_eq!(names.said_of(&name_of(name), view), expected, "{name} in view {view}");
+            assert_eq!(names.override_of(&name_of(name), view), expected, "{name} in view {view}");
         }
     }
 
@@ -145,10 +145,10 @@ mod tests {
         let of = |name: &str| ViewSet::of(&[name.to_owned()], &views);
         let nxdomain = Some(BlockAction::Nxdomain);
         let mut entries = vec![
-            said("z.example.", true, nxdomain, ViewSet::ALL),
-            said("z.example.", false, None, of("kids")),
-            said("z.example.", true, Some(BlockAction::Drop), of("lab")),
-            said("y.example.", false, nxdomain, of("kids")),
+            entry("z.example.", true, nxdomain, ViewSet::ALL),
+            entry("z.example.", false, None, of("kids")),
+            entry("z.example.", true, Some(BlockAction::Drop), of("lab")),
+            entry("y.example.", false, nxdomain, of("kids")),
         ];
         for _ in 0..entries.len() {
             entries.rotate_left(1);
@@ -164,7 +164,11 @@ mod tests {
                 ("y.example.", 0, None),
                 ("y.example.", 2, None),
             ] {
-                assert_eq!(names.said_of(&name_of(name), view), expected, "{name} in view {view}");
+                assert_eq!(
+                    names.override_of(&name_of(name), view),
+                    expected,
+                    "{name} in view {view}"
+                );
             }
         }
     }

@@ -168,7 +168,9 @@ impl Entries {
                 };
                 let hint = match others.as_slice() {
                     [] => String::new(),
-                    others => format!("; name the view of one that there is: {}", told(others)),
+                    others => {
+                        format!("; name the view of one that there is: {}", list_entries(others))
+                    }
                 };
                 Err((Refusal::Unknown, format!("`{name}` has no entry in {place}{hint}")))
             }
@@ -196,7 +198,7 @@ impl Entries {
 }
 
 /// Entries in a sentence.
-pub(super) fn told(entries: &[NameEntry]) -> String {
+pub(super) fn list_entries(entries: &[NameEntry]) -> String {
     let (shown, others) = entries.split_at(entries.len().min(MAX_TOLD));
     let mut text = shown.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     if !others.is_empty() {

@@ -8,7 +8,7 @@ use pmdns_config::{Config, LocalRecord, type_number, wire_name};
 use pmdns_control::answers::{AddedRecord, EntriesDone, EntryPage, NameEntry, RecordPage};
 use pmdns_control::{Call, EntryRequest, Page, RecordChoice, RecordRequest, Refusal};
 
-use super::entries::{self, Entries, told};
+use super::entries::{self, Entries, list_entries};
 use crate::{Author, JournalLine, KeptChanges, OperatorChange, Refused, Subject, What};
 
 /// Everything that was said.
@@ -147,10 +147,10 @@ impl NameTable {
                     count => format!("{count} names set"),
                 };
                 if !before.is_empty() {
-                    done += &format!("; replaces: {}", told(&before));
+                    done += &format!("; replaces: {}", list_entries(&before));
                 }
                 if !beside.is_empty() {
-                    done += &format!("; in their views others stay: {}", told(&beside));
+                    done += &format!("; in their views others stay: {}", list_entries(&beside));
                 }
                 Some(EntriesDone { done, before })
             }
@@ -158,7 +158,7 @@ impl NameTable {
                 let (entry, others) = self.entries.chosen(choice).ok()?;
                 let mut done = format!("removed: {entry}");
                 if !others.is_empty() {
-                    done += &format!("; what stays: {}", told(&others));
+                    done += &format!("; what stays: {}", list_entries(&others));
                 }
                 Some(EntriesDone { done, before: vec![entry.clone()] })
             }

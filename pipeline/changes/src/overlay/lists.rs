@@ -223,7 +223,7 @@ mod tests {
         assert_eq!((&*list.views[0], list.url.as_ref().unwrap().to_string()), ("kids", URL.into()));
         assert!(overlay.has_list(&list.file));
         assert!(!overlay.has_list(Path::new("/etc/pmdns/games")), "it is one of the file");
-        let told: Vec<_> = overlay.changes().map(|change| change.told()).collect();
+        let told: Vec<_> = overlay.changes().map(|change| change.report()).collect();
         assert_eq!((told.len(), &*told[0].by), (1, "user 0"));
         assert_eq!(told[0].change, format!("list ads added from {URL}"));
         let both = [ListChange::Add(new("ads")), remove("ads")];

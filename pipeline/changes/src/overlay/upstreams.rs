@@ -201,8 +201,8 @@ mod tests {
     const B: &str = "192.0.2.2:53";
     const NEW: &str = "192.0.2.3:53";
 
-    fn told_of(overlay: &Overlay) -> Vec<RuntimeChange> {
-        overlay.changes().map(|change| change.told()).collect()
+    fn reports_of(overlay: &Overlay) -> Vec<RuntimeChange> {
+        overlay.changes().map(|change| change.report()).collect()
     }
 
     /// A configuration that asks these.
@@ -269,14 +269,14 @@ mod tests {
                 .collect();
             let overlay = changed(&base, std::slice::from_ref(&change)).unwrap();
             assert_eq!(asked(&base, &overlay), expected);
-            let told = told_of(&overlay);
+            let told = reports_of(&overlay);
             assert_eq!((told.len(), &*told[0].by, told[0].since), (1, "user 0", 7), "{told:?}");
             assert!(changed(&base, &[change, undo]).unwrap().is_empty());
         }
         let both = changed(&base, &[add(NEW), drain(NEW)]).unwrap();
         assert_eq!(asked(&base, &both)[2], (NEW.to_owned(), true));
         assert_eq!(
-            told_of(&both)[0].change,
+            reports_of(&both)[0].change,
             format!("upstream {NEW} added to group default, drained")
         );
         let back = changed(&base, &[drain(A), remove(A), add(A)]).unwrap();
@@ -341,12 +341,12 @@ mod tests {
         let overlay = changed(&base, &[weigh(A, 7), drain(A), resume(A), add(NEW), weigh(NEW, 2)]);
         let overlay = overlay.unwrap();
         assert_eq!(weights(&base, &overlay), [7, 1, 2]);
-        let told: Vec<_> = told_of(&overlay).into_iter().map(|told| told.change).collect();
+        let told: Vec<_> = reports_of(&overlay).into_iter().map(|told| told.change).collect();
         let new = format!("upstream {NEW} added to group default, weight 2");
         assert_eq!(told, [format!("upstream {A} weight 7"), new]);
         let both = changed(&base, &[set(A, Some(true), Some(9))]).unwrap();
         assert_eq!((asked(&base, &both)[0].1, weights(&base, &both)[0]), (true, 9));
-        assert_eq!(told_of(&both)[0].change, format!("upstream {A} drained, weight 9"));
+        assert_eq!(reports_of(&both)[0].change, format!("upstream {A} drained, weight 9"));
         for undone in [vec![weigh(A, 7), weigh(A, 3)], vec![weigh(A, 7), remove(A), add(A)]] {
             assert!(changed(&base, &undone).unwrap().is_empty(), "{undone:?}");
         }

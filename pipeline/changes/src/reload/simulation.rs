@@ -183,11 +183,11 @@ impl World {
         if self.chance.below(3) == 0 {
             self.disk.write(&mut self.chance);
         }
-        self.tell();
+        self.notify();
     }
 
     /// Answers those whose changes are in use, when the disk has said what it did.
-    fn tell(&mut self) {
+    fn notify(&mut self) {
         self.askers.turn(0);
         let Self { replies, told, counts, passing, .. } = self;
         replies.retain_mut(|Reply { asker, poll }| {

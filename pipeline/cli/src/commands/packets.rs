@@ -99,8 +99,8 @@ impl Trace {
         let filter = PacketFilter { port, client, name, stage: None, reason: None };
         let search = filter.search(longest_watch(&instance));
         let call = Call::Trace(PacketSearch { count: Some(count), ..search });
-        let told = capture::told_to_end().map_err(Failure::Signal)?;
-        let reply = instance.client()?.ask_until(&call, || told.load(Ordering::Relaxed))?;
+        let stop = capture::stop_flag().map_err(Failure::Signal)?;
+        let reply = instance.client()?.ask_until(&call, || stop.load(Ordering::Relaxed))?;
         print_reply::<ask::Trace>(&reply, json)
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn upstreams(config: &Config) -> Vec<Finding> {
             .map(|(one, upstream)| {
                 let outcome =
                     one.join().unwrap_or_else(|_| Reach::Not("the check itself failed".to_owned()));
-                told(&upstream.address.to_string(), outcome)
+                finding(&upstream.address.to_string(), outcome)
             })
             .collect()
     })
@@ -131,7 +131,7 @@ enum Reach {
     Not(String),
 }
 
-fn told(name: &str, outcome: Reach) -> Finding {
+fn finding(name: &str, outcome: Reach) -> Finding {
     match outcome {
         Reach::In(how, time) => {
             Finding::ok("upstream", format!("{name} {how} in {} ms", time.as_millis()))

@@ -67,7 +67,7 @@ pub(super) fn open_files(facts: &Facts<'_>) -> Vec<Finding> {
     if limit >= needed {
         return vec![Finding::ok(
             "files",
-            format!("{} may be open, {needed} are needed", said(limit)),
+            format!("{} may be open, {needed} are needed", limit_text(limit)),
         )];
     }
     let found = format!(
@@ -86,6 +86,6 @@ pub(super) fn limit(facts: &Facts<'_>, name: &str) -> Option<usize> {
     descriptors::soft_limit(&facts.tree.text("proc/self/limits")?, name)
 }
 
-fn said(limit: usize) -> String {
+fn limit_text(limit: usize) -> String {
     if limit == usize::MAX { "any number".to_owned() } else { limit.to_string() }
 }

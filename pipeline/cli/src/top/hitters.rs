@@ -28,7 +28,7 @@ pub(super) struct Tops {
 
 impl Tops {
     /// Asks for one of the tables: the other one the next time.
-    pub(super) fn look(
+    pub(super) fn poll(
         &mut self,
         read: impl FnOnce(ask::Hitters) -> Result<HitterTable, ClientError>,
     ) {
@@ -75,7 +75,7 @@ mod tests {
         let mut tops = Tops::default();
         let mut asked = Vec::new();
         for _ in 0..3 {
-            tops.look(|one| {
+            tops.poll(|one| {
                 asked.push(one);
                 Ok(HitterTable::default())
             });
@@ -83,10 +83,10 @@ mod tests {
         let query = |what| ask::Hitters(HittersQuery { what, window: Window::Minute, n: 40 });
         assert_eq!(asked, [Hitter::Names, Hitter::Clients, Hitter::Names].map(query));
         assert!(tops.panels().is_some());
-        tops.look(|_| Err(ClientError::Server("late".to_owned())));
+        tops.poll(|_| Err(ClientError::Server("late".to_owned())));
         assert!(tops.panels().is_some(), "an instance that does not answer may come back");
-        tops.look(|_| Err(ClientError::Refused("nothing is counted".to_owned())));
+        tops.poll(|_| Err(ClientError::Refused("nothing is counted".to_owned())));
         assert!(tops.panels().is_none());
-        tops.look(|_| panic!("it is asked again"));
+        tops.poll(|_| panic!("it is asked again"));
     }
 }

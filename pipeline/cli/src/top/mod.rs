@@ -131,7 +131,7 @@ fn show(
         match read(instance) {
             Ok(report) => {
                 view.earlier = std::mem::replace(&mut view.later, report);
-                view.tops.look(|asked| instance.get_within(asked, ANSWER_PATIENCE));
+                view.tops.poll(|asked| instance.get_within(asked, ANSWER_PATIENCE));
                 screen = view.screen(true);
             }
             Err(error) => screen.note(error.to_string(), true),

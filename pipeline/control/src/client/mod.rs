@@ -177,7 +177,7 @@ impl ApiClient {
     ///
     /// As of [`Self::ask`].
     pub fn done<A: Ask<Reply: Into<Done>>>(&self, asked: A) -> Result<String, ClientError> {
-        Ok(told(self.get(asked)?))
+        Ok(done_text(self.get(asked)?))
     }
 
     /// Makes a call that takes long. When `has_ended`, the instance is told to come to an end, and its answer is awaited.
@@ -263,7 +263,7 @@ impl ApiClient {
             let (text, ()) = self.in_time(call.patience() + EXTRA_PATIENCE, both).await?;
             Ok(text)
         })?;
-        Ok(told(self.read::<A::Reply>(&text)?))
+        Ok(done_text(self.read::<A::Reply>(&text)?))
     }
 
     /// Runs an exchange on the calling thread.
@@ -391,7 +391,7 @@ fn open_until(has_ended: impl Fn() -> bool) -> (Body, impl Future<Output = ()>) 
 }
 
 /// The sentence about a change.
-fn told(reply: impl Into<Done>) -> String {
+fn done_text(reply: impl Into<Done>) -> String {
     printable(&reply.into().done)
 }
 

@@ -111,11 +111,11 @@ impl TapThread {
 
     /// One pass: news, frames to the kernel, frames from it. Returns how many frames it moved.
     pub(crate) fn turn(&mut self, kernel: &mut dyn KernelEnd) -> usize {
-        self.follow_link(kernel);
+        self.apply_link_state(kernel);
         self.write(kernel) + self.read(kernel)
     }
 
-    fn follow_link(&self, kernel: &mut dyn KernelEnd) {
+    fn apply_link_state(&self, kernel: &mut dyn KernelEnd) {
         let is_up = u64::from(self.news[self.rings.port].is_up());
         if self.counters.link_up.swap(is_up, Ordering::Relaxed) != is_up
             && let Err(error) = kernel.set_link(is_up != 0)

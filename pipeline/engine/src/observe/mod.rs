@@ -108,7 +108,7 @@ impl Observers {
 
     /// Takes observers that were lent, and gives back those that have ended.
     #[inline]
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn poll(&mut self) {
         while let Some(observer) = self.fresh.pop() {
             // There is room: the lender counts what is lent.
             self.watch |= observer.watches_stations();

@@ -130,12 +130,12 @@ fn there_is_a_bound_on_observers() {
         lender.lend(notes).unwrap();
     }
     assert_eq!(lender.lend(notes), Err(TooManyObservers), "none has looked yet");
-    cores.iter_mut().for_each(Observers::look);
+    cores.iter_mut().for_each(Observers::poll);
     assert_eq!(lender.lend(notes), Err(TooManyObservers));
     ended.store(true, Ordering::Relaxed);
-    cores[0].look();
+    cores[0].poll();
     assert_eq!(lender.lend(notes), Err(TooManyObservers), "the other core has still all of them");
-    cores[1].look();
+    cores[1].poll();
     assert_eq!(lender.collect(), 0);
     lender.lend(notes).unwrap();
 }

@@ -173,11 +173,11 @@ impl SlowPath {
         let now = time(&self.clock);
         self.send_answers();
         let Self { inlets, resolver, encrypted, .. } = self;
-        inlets.take_rules(now, resolver, |change| encrypted.follow(change));
+        inlets.take_rules(now, resolver, |change| encrypted.apply(change));
         let taken = self.inlets.take_misses(now, &mut self.resolver);
-        let heard = self.receive(now);
+        let received = self.receive(now);
         self.send_answers();
-        let done = heard + self.resolver.turn(now);
+        let done = received + self.resolver.turn(now);
         self.carry_out(now);
         self.send_answers();
         if taken > 0 || !self.resolver.is_idle() {
@@ -228,11 +228,15 @@ impl SlowPath {
         {
             resolver.begin_job(now, request.into_job());
         }
-        let mut heard = kernel.receive(now, resolver);
-        heard += ports.as_mut().map_or(0, |ports| ports.receive(now, resolver));
-        heard += tell(|| encrypted.receive(), |report| resolver.receive_encrypted(now, report));
-        heard += tell(|| validation.receive(), |report| resolver.hear_validation(now, report));
-        heard + inlets.take_hits(now, resolver)
+        let mut received = kernel.receive(now, resolver);
+        received += ports.as_mut().map_or(0, |ports| ports.receive(now, resolver));
+        received +=
+            pass_reports(|| encrypted.receive(), |report| resolver.receive_encrypted(now, report));
+        received += pass_reports(
+            || validation.receive(),
+            |report| resolver.receive_validation(now, report),
+        );
+        received + inlets.take_hits(now, resolver)
     }
 
     /// Sends the answers that wait, and tells the resolver for how many more there is room.
@@ -270,9 +274,9 @@ impl SlowPath {
     }
 }
 
-/// Passes the next reports to `hear`, a bounded number of them. Returns how many there were.
-fn tell<T>(next: impl FnMut() -> Option<T>, hear: impl FnMut(T)) -> usize {
-    std::iter::from_fn(next).take(MAX_REPORTS).map(hear).count()
+/// Passes the next reports to `receive`, a bounded number of them. Returns how many there were.
+fn pass_reports<T>(next: impl FnMut() -> Option<T>, receive: impl FnMut(T)) -> usize {
+    std::iter::from_fn(next).take(MAX_REPORTS).map(receive).count()
 }
 
 /// How long to sleep after `idle` without work.

@@ -8,7 +8,7 @@ use crate::station::StageTimer;
 
 impl Worker {
     /// Announces addresses, reports multicast groups, and gives up the queues of ports that leave.
-    pub(super) fn look_at_ports(&mut self, now: Tick) {
+    pub(super) fn poll_ports(&mut self, now: Tick) {
         for (port, news) in self.means.news.iter().enumerate() {
             if news.leaves() {
                 self.ends.leave(port);

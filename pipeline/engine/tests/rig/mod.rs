@@ -302,13 +302,13 @@ impl Rig {
     fn lend(&mut self, fresh: RulesUpdate) -> Arc<Ruleset> {
         self.rules.lend(fresh);
         let mut ruleset = None;
-        self.line.look(|rules| {
+        self.line.poll(|rules| {
             self.acl = rules.clients.as_ref().expect("rules that were read").acl.clone();
             ruleset = rules.names.as_ref().map(|names| Arc::clone(&names.policy));
         });
         self.policy = None;
         self.wait_until(|rig| {
-            rig.line.look(|_| {});
+            rig.line.poll(|_| {});
             !rig.rules.collect()
         });
         ruleset.expect("the line is lent them as well")

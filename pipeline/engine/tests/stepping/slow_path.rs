@@ -157,7 +157,7 @@ impl SlowPath {
         let Some(worker) = &mut self.validation else { return 0 };
         let time = time(clock);
         while let Some(report) = worker.expire(time.now) {
-            self.resolver.hear_validation(self.now, report);
+            self.resolver.receive_validation(self.now, report);
         }
         let date = clock.date();
         for step in 0..MAX_STEPS {
@@ -165,7 +165,7 @@ impl SlowPath {
                 return step;
             }
             if let Some(report) = worker.step(date) {
-                self.resolver.hear_validation(self.now, report);
+                self.resolver.receive_validation(self.now, report);
             }
         }
         MAX_STEPS
@@ -188,7 +188,7 @@ impl SlowPath {
                 Output::AskEncrypted(request) => network.ask_encrypted(self.number, request),
                 Output::Validate(work) => {
                     if let Some(report) = self.begin_validation(work, clock) {
-                        self.resolver.hear_validation(self.now, report);
+                        self.resolver.receive_validation(self.now, report);
                     }
                 }
             }

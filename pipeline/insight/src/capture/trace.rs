@@ -52,7 +52,7 @@ impl PacketWatch {
     /// # Errors
     ///
     /// Why none are followed.
-    pub fn follow(
+    pub fn trace(
         &self,
         selection: &Selection,
         find_rule: FindRule<'_>,

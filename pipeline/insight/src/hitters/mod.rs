@@ -208,12 +208,12 @@ impl Counter {
         let counters = &self.shared.counters;
         counters.records.fetch_add(count, Ordering::Relaxed);
         counters.flooded.store(flooded, Ordering::Relaxed);
-        news.iter().for_each(|news| self.tell(news, second));
+        news.iter().for_each(|news| self.report_flood(news, second));
         count
     }
 
     /// Logs what became of a flood, and has it limited.
-    fn tell(&mut self, news: &News, second: u64) {
+    fn report_flood(&mut self, news: &News, second: u64) {
         let (minute, lines) = &mut self.lines;
         if *minute != second / 60 {
             (*minute, *lines) = (second / 60, 0);

@@ -32,7 +32,7 @@ impl Answers {
     }
 
     /// Follows an alias through local records. `None`: the chain of aliases is too long, or has no target.
-    pub(crate) fn follow(&self, question: &Question, entry: &Entry) -> Option<Target> {
+    pub(crate) fn follow_alias(&self, question: &Question, entry: &Entry) -> Option<Target> {
         match self.local_end(question, entry) {
             Ok(target) => Some(target),
             Err(NoAlias::TooLong) => Some(Target::Answer(self.yxdomain(question))),

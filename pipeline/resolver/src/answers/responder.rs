@@ -71,7 +71,7 @@ impl Responder {
             if waiter.miss.is_from_stream()
                 && let Some(packet) = self.packet(waiter.miss, Answer::None)
             {
-                self.tell_dropped(packet, waiter.outlet);
+                self.notify_dropped(packet, waiter.outlet);
             }
             return count(&self.counters.silenced);
         }
@@ -155,7 +155,7 @@ impl Responder {
             Step::SLOW_PATH => Fate::Evicted,
             step => {
                 if packet.layout.is_stream() {
-                    self.tell_dropped(packet, outlet);
+                    self.notify_dropped(packet, outlet);
                 }
                 let is_by_rule = step == Step::drop(Reason::Blocked);
                 if is_by_rule { Fate::Silenced } else { Fate::TooLong }
@@ -164,7 +164,7 @@ impl Responder {
     }
 
     /// Tells a stream client's connection that no answer follows. If that finds no room, it waits for its deadline.
-    fn tell_dropped(&mut self, packet: Packet, outlet: usize) {
+    fn notify_dropped(&mut self, packet: Packet, outlet: usize) {
         self.outlets.push(outlet, OutgoingAnswer::new(packet.into_dropped_note(), Origin::Silence));
     }
 

@@ -39,7 +39,7 @@ impl Stale {
     }
 
     /// The same with other settings, where clients wait for `deadline` at most, which are so many ticks.
-    pub(crate) fn follow(&mut self, settings: &Settings, deadline: Duration, ticks: Tick) {
+    pub(crate) fn apply(&mut self, settings: &Settings, deadline: Duration, ticks: Tick) {
         let scaled = |part: Duration| {
             let ticks = u128::from(ticks) * part.as_nanos() / deadline.as_nanos().max(1);
             Tick::try_from(ticks).unwrap_or(Tick::MAX)

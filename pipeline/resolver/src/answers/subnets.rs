@@ -36,8 +36,8 @@ impl Subnets {
         Self { settings, seed, answers, lengths: [0; 2] }
     }
 
-    /// The client network that upstreams are told for `miss`, if any.
-    pub(crate) fn told(&self, miss: &Miss) -> Option<Subnet> {
+    /// The client network that is sent to upstreams for `miss`, if any.
+    pub(crate) fn forwarded(&self, miss: &Miss) -> Option<Subnet> {
         let subnet = match (self.settings.policy, miss.subnet()) {
             (SubnetPolicy::Strip, _) | (SubnetPolicy::Forward, None) => return None,
             (_, Some(said)) => said,

@@ -233,9 +233,9 @@ impl Questions {
     }
 
     /// Whether a client for which there is no room may be told so now.
-    pub(crate) fn may_tell(&mut self, miss: &Miss) -> bool {
+    pub(crate) fn may_notify(&mut self, miss: &Miss) -> bool {
         let client = self.client(miss);
-        self.refusals.may_tell(client.prefix, self.now)
+        self.refusals.may_notify(client.prefix, self.now)
     }
 
     /// The client of a miss.

@@ -79,7 +79,7 @@ pub(crate) enum TryFailure {
     Unreachable,
     /// This machine has no network that leads to it.
     NoNetwork,
-    /// Its upstream is not asked any more. The plan has other upstreams by now ([`Plan::follow`]).
+    /// Its upstream is not asked any more. The plan has other upstreams by now ([`Plan::replace_upstreams`]).
     Gone,
     /// It was not asked: too many queries to it or over our ports are under way, or too many of the same client prefix.
     Busy,
@@ -245,7 +245,7 @@ impl Plan {
     }
 
     /// Goes on with the upstreams of another plan, because the upstreams have changed. Queries under way stay.
-    pub(crate) fn follow(&mut self, other: Self) {
+    pub(crate) fn replace_upstreams(&mut self, other: Self) {
         self.queue = other.queue;
         self.left_in_round = other.left_in_round;
         self.upstreams = other.upstreams;

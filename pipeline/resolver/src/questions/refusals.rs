@@ -26,7 +26,7 @@ pub(crate) struct Refusals {
 
 impl Refusals {
     /// Whether a client of `prefix` may be told now. If so, it is counted as told.
-    pub(crate) fn may_tell(&mut self, prefix: ClientPrefix, now: Duration) -> bool {
+    pub(crate) fn may_notify(&mut self, prefix: ClientPrefix, now: Duration) -> bool {
         if self.second != now.as_secs() {
             self.second = now.as_secs();
             self.all = 0;
@@ -36,12 +36,12 @@ impl Refusals {
             return false;
         }
         let told = self.by_prefix.entry(prefix).or_insert(0);
-        let may_tell = *told < MAX_TO_A_PREFIX;
-        if may_tell {
+        let may_notify = *told < MAX_TO_A_PREFIX;
+        if may_notify {
             *told += 1;
             self.all += 1;
         }
-        may_tell
+        may_notify
     }
 }
 
@@ -54,25 +54,29 @@ mod tests {
 
     const START: Duration = Duration::from_secs(100);
 
-    fn told(refusals: &mut Refusals, number: u16, times: u32, now: Duration) -> u32 {
+    fn notified(refusals: &mut Refusals, number: u16, times: u32, now: Duration) -> u32 {
         let [high, low] = number.to_be_bytes();
         let client = Ipv4Addr::new(10, high, low, 1);
         let prefix = lengths().prefix(client.into(), 53);
-        (0..times).filter(|_| refusals.may_tell(prefix, now)).count() as u32
+        (0..times).filter(|_| refusals.may_notify(prefix, now)).count() as u32
     }
 
     #[test]
     fn one_prefix_does_not_use_up_what_others_are_told() {
         let mut refusals = Refusals::default();
-        assert_eq!(told(&mut refusals, 1, 5000, START), MAX_TO_A_PREFIX);
-        assert_eq!(told(&mut refusals, 2, 5, START), 5);
-        assert_eq!(told(&mut refusals, 1, 5, START + Duration::from_secs(1)), 5, "a new second");
+        assert_eq!(notified(&mut refusals, 1, 5000, START), MAX_TO_A_PREFIX);
+        assert_eq!(notified(&mut refusals, 2, 5, START), 5);
+        assert_eq!(
+            notified(&mut refusals, 1, 5, START + Duration::from_secs(1)),
+            5,
+            "a new second"
+        );
     }
 
     #[test]
     fn so_many_are_told_in_a_second_and_so_many_are_remembered() {
         let mut refusals = Refusals::default();
-        let all: u32 = (0..5000).map(|number| told(&mut refusals, number, 2, START)).sum();
+        let all: u32 = (0..5000).map(|number| notified(&mut refusals, number, 2, START)).sum();
         assert_eq!(all, MAX_A_SECOND);
         assert!(refusals.by_prefix.len() <= MAX_A_SECOND as usize);
     }

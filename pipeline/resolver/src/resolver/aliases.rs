@@ -35,7 +35,7 @@ impl Resolver {
     /// Finds the target of the alias in `entry`, which is the answer to a question, and ends the question with it.
     pub(super) fn lead_on(&mut self, ticket: Ticket, entry: &Entry) {
         let Some(question) = self.questions.find(ticket) else { return };
-        let alias = match self.answers.follow(&question, entry) {
+        let alias = match self.answers.follow_alias(&question, entry) {
             Some(Target::Name(alias)) => alias,
             Some(Target::Answer(entry)) => return self.end_alias(ticket, Some(entry)),
             None => return self.end_alias(ticket, None),
@@ -89,7 +89,7 @@ impl Resolver {
         let target = Question::of_key(Key { name, ..question.key() }, seed)
             .validating(self.validation.is_on());
         let mut target = target.under(Rule::Exempt(NO_ZONE), seed);
-        if question.subnet().is_some() && self.upstreams.peers.tells_subnets(target.zone()) {
+        if question.subnet().is_some() && self.upstreams.peers.sends_subnets(target.zone()) {
             target.ask_for(question.subnet(), seed);
         }
         target

@@ -43,7 +43,7 @@ impl Resolver {
                     let prefix = prefix.unwrap_or(ClientPrefix::OURS);
                     let asked = self.upstreams.ask(prefix, ticket, &question, attempt);
                     if let Err(Failed { attempt, failure, .. }) = asked {
-                        self.tell_plan(ticket, attempt, failure);
+                        self.report_to_plan(ticket, attempt, failure);
                     }
                 }
                 Next::Wait => return,
@@ -103,11 +103,11 @@ impl Resolver {
 
     /// Tells a question's plan why an attempt failed, and continues it.
     pub(super) fn learn(&mut self, ticket: Ticket, attempt: Attempt, failure: TryFailure) {
-        self.tell_plan(ticket, attempt, failure);
+        self.report_to_plan(ticket, attempt, failure);
         self.advance(ticket);
     }
 
-    fn tell_plan(&mut self, ticket: Ticket, attempt: Attempt, failure: TryFailure) {
+    fn report_to_plan(&mut self, ticket: Ticket, attempt: Attempt, failure: TryFailure) {
         if let Some((_, plan)) = self.questions.pending.find(ticket) {
             plan.learn(attempt, failure);
         }

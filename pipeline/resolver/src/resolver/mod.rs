@@ -361,8 +361,8 @@ impl Resolver {
         let mut question = Question::of(miss, seed);
         question.validates = self.validation.is_on();
         question.apply(self.answers.rule_of(miss), seed);
-        if let Some(subnet) = self.answers.subnets.told(miss)
-            && self.upstreams.peers.tells_subnets(question.zone())
+        if let Some(subnet) = self.answers.subnets.forwarded(miss)
+            && self.upstreams.peers.sends_subnets(question.zone())
         {
             question.ask_for(Some(subnet), seed);
         }

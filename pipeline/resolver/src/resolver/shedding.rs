@@ -98,7 +98,7 @@ impl Resolver {
             return self.answers.give_stale(waiter, entry);
         }
         count(reason.counter(&self.counters));
-        if self.questions.may_tell(waiter.miss) {
+        if self.questions.may_notify(waiter.miss) {
             count(&self.counters.told_busy);
             self.servfail(waiter, ExtendedError::NOT_READY);
         }

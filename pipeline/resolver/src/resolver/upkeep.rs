@@ -64,13 +64,13 @@ impl Resolver {
         self.set_time(now);
         let Answers { store, stale, cuts_at_nxdomain, .. } = &mut self.answers;
         store.set_lifetimes(fresh.lifetimes, &fresh.retention);
-        stale.follow(&fresh.cache, self.deadline, self.client_patience);
+        stale.apply(&fresh.cache, self.deadline, self.client_patience);
         *cuts_at_nxdomain = fresh.cache.nxdomain_cut;
         self.questions.set_rest(fresh.cache.stale_backoff_seconds);
-        self.upstreams.follow(fresh);
+        self.upstreams.apply(fresh);
         let Self { questions, upstreams, .. } = self;
         for (question, plan) in questions.pending.all() {
-            plan.follow(upstreams.peers.plan(question));
+            plan.replace_upstreams(upstreams.peers.plan(question));
         }
         self.learn_failures();
     }

@@ -94,7 +94,7 @@ impl Resolver {
     }
 
     /// Takes in a report of the validator.
-    pub fn hear_validation(&mut self, now: Time, report: ValidationReport) {
+    pub fn receive_validation(&mut self, now: Time, report: ValidationReport) {
         self.set_time(now);
         match report {
             ValidationReport::Verdict { slot, verdict, cost } => {

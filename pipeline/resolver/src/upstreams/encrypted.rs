@@ -70,12 +70,12 @@ impl Encrypted {
     /// Nothing is under way to so many upstreams.
     pub(crate) fn new(upstreams: usize) -> Self {
         let mut encrypted = Self { asked: Slab::new(), under_way: Vec::new() };
-        encrypted.follow(upstreams);
+        encrypted.resize(upstreams);
         encrypted
     }
 
     /// From now on there are so many upstreams, no fewer than before.
-    pub(crate) fn follow(&mut self, upstreams: usize) {
+    pub(crate) fn resize(&mut self, upstreams: usize) {
         self.under_way.resize_with(upstreams, || Quota::new(MAX_UNDER_WAY));
     }
 

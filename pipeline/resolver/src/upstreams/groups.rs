@@ -34,7 +34,7 @@ struct Group {
     strategy: Strategy,
     parallel: usize,
     /// Whether any of them is told the client's network.
-    tells_subnets: bool,
+    sends_subnets: bool,
     /// For round robin.
     turns: Turns,
 }
@@ -59,7 +59,7 @@ impl Groups {
             let is_asked = |one: &Upstream| one.group == *name && !one.is_drained;
             let members = in_use.iter().filter(|(_, slot)| is_asked(&slot.upstream));
             Group {
-                tells_subnets: members.clone().any(|(_, slot)| slot.upstream.client_subnet),
+                sends_subnets: members.clone().any(|(_, slot)| slot.upstream.client_subnet),
                 turns: Turns::new(
                     members.clone().map(|(number, one)| (*number, one.upstream.weight)),
                 ),
@@ -106,8 +106,8 @@ impl Groups {
     }
 
     /// Whether any upstream that may be asked this question is told the client's network.
-    pub(crate) fn tells_subnets(&self, key: Key<'_>) -> bool {
-        self.groups[self.of(key)].tells_subnets
+    pub(crate) fn sends_subnets(&self, key: Key<'_>) -> bool {
+        self.groups[self.of(key)].sends_subnets
     }
 
     /// Whether there were views of this scope when the groups were made.
@@ -189,7 +189,7 @@ mod tests {
             members: [0, 1, 2].into_iter().collect(),
             strategy,
             parallel: 2,
-            tells_subnets: false,
+            sends_subnets: false,
             turns: Turns::new([(0, 1), (1, 2), (2, 3)]),
         };
         let retry = RetryTimeout::new(ms(800), ms(3000));

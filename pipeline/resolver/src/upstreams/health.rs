@@ -98,7 +98,7 @@ impl Health {
 
     /// Takes other settings over. `upstreams` has the first retry timeout of each slot, and whether its upstream is the same
     /// as before. What is known of that stays.
-    pub(crate) fn follow(
+    pub(crate) fn apply(
         &mut self,
         settings: &Settings,
         upstreams: impl IntoIterator<Item = (RetryTimeout, bool)>,

@@ -132,15 +132,15 @@ impl Upstreams {
 
     /// Takes other upstreams over. Nothing is under way any more to those that have left: their sockets are closed, and their
     /// tries have failed.
-    pub(crate) fn follow(&mut self, fresh: &mut Settings) {
+    pub(crate) fn apply(&mut self, fresh: &mut Settings) {
         fresh.deadline = self.deadline;
         self.queries_per_port = fresh.queries_per_port;
         self.probe_timeout = Duration::from_millis(fresh.health.timeout_ms);
-        for upstream in self.peers.follow(fresh) {
+        for upstream in self.peers.apply(fresh) {
             self.leave(upstream);
         }
-        self.network.follow(self.peers.media());
-        self.encrypted.follow(self.peers.len());
+        self.network.apply(self.peers.media());
+        self.encrypted.resize(self.peers.len());
     }
 
     /// Ends everything that is under way to an upstream.
@@ -186,7 +186,7 @@ impl Upstreams {
             self.network.send(prefix, ticket, attempt);
             return Ok(());
         }
-        let question = self.peers.as_told(question, attempt.upstream);
+        let question = self.peers.as_sent(question, attempt.upstream);
         let patience = (self.peers.usual_patience(attempt.upstream), self.deadline);
         self.send_encrypted(prefix, Try { ticket, question, attempt }, patience)
     }

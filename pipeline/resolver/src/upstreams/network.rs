@@ -103,7 +103,7 @@ impl Network {
     }
 
     /// Takes other upstreams over. Nothing is under way any more to those whose medium differs.
-    pub(crate) fn follow(&mut self, media: Vec<Medium>) {
+    pub(crate) fn apply(&mut self, media: Vec<Medium>) {
         self.udp_queues.resize_with(media.len(), RoundRobin::default);
         self.tcp_queues.resize_with(media.len(), RoundRobin::default);
         self.media = media;

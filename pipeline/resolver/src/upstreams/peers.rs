@@ -64,7 +64,7 @@ impl Peers {
 
     /// Takes other upstreams and groups over, and gives the old ones back. What is known of upstreams that stay is kept.
     /// Returns the slots whose upstreams have left.
-    pub(crate) fn follow(&mut self, fresh: &mut Settings) -> Vec<usize> {
+    pub(crate) fn apply(&mut self, fresh: &mut Settings) -> Vec<usize> {
         std::mem::swap(&mut self.roster, &mut fresh.roster);
         std::mem::swap(&mut self.groups, &mut fresh.groups);
         let (slots, old) = (self.roster.slots(), fresh.roster.slots());
@@ -75,7 +75,7 @@ impl Peers {
         };
         let is_same: Vec<bool> = slots.iter().enumerate().map(stays).collect();
         let retries = slots.iter().map(|slot| first_retry(slot, fresh.deadline));
-        self.health.follow(&fresh.health, retries.zip(is_same.iter().copied()));
+        self.health.apply(&fresh.health, retries.zip(is_same.iter().copied()));
         self.capabilities.resize(slots.len(), Capabilities::default());
         for (known, _) in self.capabilities.iter_mut().zip(&is_same).filter(|(_, same)| !**same) {
             *known = Capabilities::default();
@@ -147,8 +147,8 @@ impl Peers {
     }
 
     /// Whether any upstream that may be asked this question is told the client's network.
-    pub(crate) fn tells_subnets(&self, key: Key<'_>) -> bool {
-        self.groups.tells_subnets(key)
+    pub(crate) fn sends_subnets(&self, key: Key<'_>) -> bool {
+        self.groups.sends_subnets(key)
     }
 
     /// Whether the configuration in use has views of this scope.
@@ -157,7 +157,7 @@ impl Peers {
     }
 
     /// The question in the form that an upstream is asked.
-    pub(crate) fn as_told(&self, question: &Rc<Question>, upstream: usize) -> Rc<Question> {
+    pub(crate) fn as_sent(&self, question: &Rc<Question>, upstream: usize) -> Rc<Question> {
         if self.settings(upstream).client_subnet || question.subnet().is_none() {
             return Rc::clone(question);
         }

@@ -52,16 +52,16 @@ impl Upstreams {
         }
         match arrived {
             Arrived::Datagram { message, .. } => return self.receive_batch(slot, message),
-            Arrived::Fragment { message, .. } => self.hear_fragment(slot, message),
+            Arrived::Fragment { message, .. } => self.receive_fragment(slot, message),
             Arrived::Undelivered { id, is_too_long, .. } => {
-                self.hear_undelivered(slot, id, is_too_long);
+                self.receive_undelivered(slot, id, is_too_long);
             }
         }
         None
     }
 
     /// Has a question asked over TCP whose reply comes in fragments. They could be mixed with forged ones.
-    fn hear_fragment(&mut self, slot: usize, message: &[u8]) {
+    fn receive_fragment(&mut self, slot: usize, message: &[u8]) {
         let Some(batch) = self.network.batches.get_mut(slot) else { return };
         let (upstream, begun) = (batch.upstream, batch.take_begun(message));
         let counters = self.peers.counters(upstream);
@@ -71,7 +71,7 @@ impl Upstreams {
                 self.fail(query.ticket, query.attempt, TryFailure::NeedsTcp);
                 self.close_if_done(slot);
             }
-            None => self.hear_mismatch(slot),
+            None => self.receive_mismatch(slot),
         }
     }
 
@@ -82,7 +82,7 @@ impl Upstreams {
 
     /// Ends a try at once that the network reports as undelivered. A forger has to know the query's port and id, and has as many
     /// guesses as with replies.
-    fn hear_undelivered(&mut self, slot: usize, id: Option<u16>, is_too_long: bool) {
+    fn receive_undelivered(&mut self, slot: usize, id: Option<u16>, is_too_long: bool) {
         let now = self.peers.now;
         if self.believed_errors.are_enough(now) {
             return self.note_unclaimed();
@@ -90,7 +90,7 @@ impl Upstreams {
         let Some(batch) = self.network.batches.get_mut(slot) else { return };
         let (upstream, sent) = (batch.upstream, batch.sent);
         let Some(query) = id.and_then(|id| batch.take_quoted(id)) else {
-            return self.hear_mismatch(slot);
+            return self.receive_mismatch(slot);
         };
         self.believed_errors.note(now);
         if is_too_long {

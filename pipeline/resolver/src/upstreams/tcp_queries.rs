@@ -29,7 +29,7 @@ impl Upstreams {
         let NextTcpQuery { prefix, ticket, attempt, connection } = next;
         let Some((question, _)) = pending.find(ticket) else { return };
         let upstream = attempt.upstream;
-        let asked = Try { ticket, question: self.peers.as_told(question, upstream), attempt };
+        let asked = Try { ticket, question: self.peers.as_sent(question, upstream), attempt };
         let id = match self.random.u16() {
             Ok(id) => id,
             Err(error) => {

@@ -38,7 +38,7 @@ impl Upstreams {
         queries.extend(departing.iter().filter_map(|(ticket, attempt)| {
             let (question, plan) = pending.find(*ticket)?;
             let retry = self.peers.retry_timeout(upstream, plan.round());
-            let question = self.peers.as_told(question, upstream);
+            let question = self.peers.as_sent(question, upstream);
             Some(self.query(*ticket, question, *attempt, retry))
         }));
         let size = departing.len();
@@ -177,7 +177,7 @@ impl Upstreams {
     }
 
     /// Counts a datagram that answers no query of the batch. Many are an attack.
-    pub(super) fn hear_mismatch(&mut self, slot: usize) {
+    pub(super) fn receive_mismatch(&mut self, slot: usize) {
         let Some(batch) = self.network.batches.get_mut(slot) else { return };
         match batch.mismatch() {
             Received::Flood => self.end_flooded(slot),

@@ -141,7 +141,7 @@ impl ApiServer {
     }
 
     /// Only the tokens of this configuration count from now on, unless they cannot be used.
-    pub fn follow(&self, config: &Config) {
+    pub fn apply_config(&self, config: &Config) {
         match load(&config.tokens) {
             Ok(tokens) => self.guard.set_tokens(tokens),
             Err(error) => tracing::error!("{error}; the same tokens as before count"),

@@ -116,7 +116,7 @@ impl Ruleset {
     fn verdict_in_view(&self, judged: &Judged<'_>, view: u8) -> (RuleSource, Verdict) {
         const PASS: Verdict = (RuleDecision::Pass, None);
         let Judged { key, candidates, message, aliases, end } = *judged;
-        let said = |name: &[u8]| self.runtime.as_ref()?.said_of(name, view);
+        let said = |name: &[u8]| self.runtime.as_ref()?.override_of(name, view);
         if said(key.name) == Some(None) {
             return (RuleSource::RunTime, PASS);
         }

@@ -286,7 +286,7 @@ fn tops() -> Tops {
             HitterRow { key, count: 900 - number, error: 0 }
         });
         let top = HitterTable { total: 1000, rows: rows.collect(), ..HitterTable::default() };
-        tops.look(|_| Ok(top));
+        tops.poll(|_| Ok(top));
     }
     tops
 }

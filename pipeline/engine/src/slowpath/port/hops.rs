@@ -116,7 +116,7 @@ impl HopWatch {
             }
         }
         if let Some(seeker) = &mut self.parts.seeker {
-            seeker.look(&mut self.ups, &mut self.budget, now);
+            seeker.poll(&mut self.ups, &mut self.budget, now);
         }
         for upstream in 0..self.open.len() {
             let is_open = self.parts.routes.choose(upstream, &self.parts.table).is_some();
@@ -130,7 +130,7 @@ impl HopWatch {
 
 impl Seeker {
     /// Asks anew on links that have come up, and for next hops in doubt, and tells what has changed.
-    fn look(&mut self, ups: &mut [u32], budget: &mut LineBudget, now: Duration) {
+    fn poll(&mut self, ups: &mut [u32], budget: &mut LineBudget, now: Duration) {
         for (port, (news, before)) in self.news.iter().zip(ups).enumerate() {
             if std::mem::replace(before, news.ups()) != *before {
                 self.hops.note_link_up(port, now);
@@ -143,7 +143,7 @@ impl Seeker {
             );
         }
         let names = &self.names;
-        self.hops.tell_changes(|plan, change| match line(budget, names, plan, change) {
+        self.hops.report_changes(|plan, change| match line(budget, names, plan, change) {
             Some((true, text)) => tracing::info!("{text}"),
             Some((false, text)) => tracing::warn!("{text}"),
             None => {}

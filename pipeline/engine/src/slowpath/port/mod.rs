@@ -174,17 +174,17 @@ impl PortDriver {
 
     /// Passes what has come to `resolver`, and asks for the addresses of next hops. Returns how much came.
     pub fn receive(&mut self, now: Time, resolver: &mut Resolver) -> usize {
-        let mut heard = 0;
+        let mut received = 0;
         for ring in 0..self.parts.replies.len() {
             let mut packets: ArrayVec<Packet, MAX_TAKEN> = ArrayVec::new();
-            heard += self.parts.replies[ring].pop_batch(&mut packets, self.parts.burst);
+            received += self.parts.replies[ring].pop_batch(&mut packets, self.parts.burst);
             if packets.is_empty() {
                 continue;
             }
             self.parts.replies[ring].publish();
             packets.iter().for_each(|packet| packet.frame.prefetch());
             for packet in &packets {
-                self.hear_packet(now, packet, resolver);
+                self.receive_packet(now, packet, resolver);
             }
             let mut frames: Burst = packets.drain(..).map(|packet| packet.frame).collect();
             release(&mut frames);
@@ -193,10 +193,10 @@ impl PortDriver {
         let opened = |upstream| resolver.hurry(now, upstream);
         self.hops.turn(now.now, &self.parts.pool, &mut probes, opened);
         self.parts.queries.push_batch(&mut probes);
-        heard
+        received
     }
 
-    fn hear_packet(&mut self, now: Time, packet: &Packet, resolver: &mut Resolver) {
+    fn receive_packet(&mut self, now: Time, packet: &Packet, resolver: &mut Resolver) {
         let Some(reply) = ReplyPacket::read(packet, &self.parts.sources) else {
             return self.hops.receive(packet, now.now);
         };

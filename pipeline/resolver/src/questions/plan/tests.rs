@@ -63,7 +63,7 @@ fn a_plan_follows_other_upstreams_and_what_was_cut_costs_no_try() {
     let mut asked = plan(1);
     for _ in 0..3 * MAX_TRIES {
         let Next::Try(attempt) = asked.next() else { panic!("there is a try left") };
-        asked.follow(Plan::new([attempt.upstream as u8 ^ 1].into_iter().collect()));
+        asked.replace_upstreams(Plan::new([attempt.upstream as u8 ^ 1].into_iter().collect()));
         assert_eq!(asked.next(), Next::Wait, "one is under way");
         asked.learn(attempt, TryFailure::Gone);
     }
