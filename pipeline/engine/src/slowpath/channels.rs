@@ -46,13 +46,13 @@ pub(crate) fn purge(threads: &[Sender<JobRequest>], purge: &Purge) -> Option<u64
 impl JobRequest {
     /// The job that is asked for. It is carried out even if the sender does not wait any more.
     pub fn into_job(self) -> Job {
-        fn tell<T: 'static>(done: Sender<T>) -> Box<dyn FnOnce(T)> {
+        fn send_to<T: 'static>(done: Sender<T>) -> Box<dyn FnOnce(T)> {
             Box::new(move |result| {
                 let _ = done.try_send(result);
             })
         }
         match self {
-            Self::Purge(purge, done) => Job::Purge(purge, tell(done)),
+            Self::Purge(purge, done) => Job::Purge(purge, send_to(done)),
             Self::Dump(to) => Job::Dump(Box::new(move |block| {
                 to.try_send(block).map_err(|error| match error {
                     TrySendError::Full(block) => NotTaken::Full(block),
@@ -65,10 +65,10 @@ impl JobRequest {
                     Err(TryRecvError::Empty) => LoadPart::Nothing,
                     Err(TryRecvError::Disconnected) => LoadPart::End,
                 }),
-                tell(done),
+                send_to(done),
             ),
-            Self::Outlook(inquiry, done) => Job::Outlook(inquiry, tell(done)),
-            Self::SetWriting(is_on, done) => Job::SetWriting(is_on, tell(done)),
+            Self::Outlook(inquiry, done) => Job::Outlook(inquiry, send_to(done)),
+            Self::SetWriting(is_on, done) => Job::SetWriting(is_on, send_to(done)),
         }
     }
 }
