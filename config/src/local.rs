@@ -7,7 +7,7 @@ use crate::presentation::{self, Entries, is_meta, read_data};
 
 /// `[[local]]`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "WrittenRecord")]
 pub struct Local {
     /// The record.
     pub record: LocalRecord,
@@ -95,7 +95,7 @@ pub enum LocalProblem {
 /// The record as it stands in the TOML.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenRecord {
     name: String,
     r#type: String,
     #[serde(default = "default_ttl")]
@@ -109,11 +109,11 @@ fn default_ttl() -> u32 {
     300
 }
 
-impl TryFrom<Written> for Local {
+impl TryFrom<WrittenRecord> for Local {
     type Error = LocalError;
 
-    fn try_from(written: Written) -> Result<Self, LocalError> {
-        let Written { name, r#type, ttl, data, views } = written;
+    fn try_from(written: WrittenRecord) -> Result<Self, LocalError> {
+        let WrittenRecord { name, r#type, ttl, data, views } = written;
         Ok(Self { record: LocalRecord::new(&name, &r#type, ttl, &data)?, views })
     }
 }

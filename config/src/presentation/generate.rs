@@ -3,7 +3,7 @@
 use super::Problem;
 use super::data::read_data;
 use super::directive::GenerateWords;
-use super::head::{Head, ZoneRecord, of_type};
+use super::head::{RecordHead, ZoneRecord, of_type};
 use super::number::decimal;
 use super::text::put_name;
 use super::words::{Entries, Word, shown};
@@ -58,7 +58,7 @@ enum Base {
 impl Generate {
     pub(super) fn new(
         words: &GenerateWords<'_, '_>,
-        head: &Head<'_, '_>,
+        head: &RecordHead<'_, '_>,
         ttl: u32,
     ) -> Result<Self, Problem> {
         let (first, last, step) = range(words.range)?;

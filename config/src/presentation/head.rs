@@ -17,13 +17,13 @@ pub(crate) struct ZoneRecord {
 }
 
 /// What stands before the data of a record, behind its owner.
-pub(super) struct Head<'e, 't> {
+pub(super) struct RecordHead<'e, 't> {
     pub(super) ttl: Option<u32>,
     pub(super) rtype: u16,
     pub(super) data: &'e [Word<'t>],
 }
 
-impl<'e, 't> Head<'e, 't> {
+impl<'e, 't> RecordHead<'e, 't> {
     /// TTL and class in any order, each if it is there, and the type.
     pub(super) fn of(words: &'e [Word<'t>]) -> Result<Self, Problem> {
         let (mut ttl, mut class) = (None, None);

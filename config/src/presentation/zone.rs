@@ -6,7 +6,7 @@ use super::Problem;
 use super::data::read_data;
 use super::directive::Directive;
 use super::generate::Generate;
-use super::head::{Head, ZoneRecord, of_type};
+use super::head::{RecordHead, ZoneRecord, of_type};
 use super::text::put_name;
 use super::types::{SetType, set_type};
 use super::words::{Entries, Mistake, ZoneFileEntry};
@@ -81,7 +81,7 @@ impl<'t> Zone<'t> {
                 Some(Directive::Ttl(ttl)) => self.context.default_ttl = Some(ttl),
                 Some(Directive::Generate(words)) => {
                     let context = &mut self.context;
-                    let head = Head::of(words.record).map_err(|problem| (line, problem))?;
+                    let head = RecordHead::of(words.record).map_err(|problem| (line, problem))?;
                     let ttl = context.ttl(head.ttl);
                     let generate = Generate::new(&words, &head, ttl);
                     self.making = Some((generate.map_err(|problem| (line, problem))?, line));
@@ -115,7 +115,7 @@ impl Context {
                            and there is none; write the owner";
             return Err(at_start(problem.to_owned()));
         };
-        let head = Head::of(words).map_err(at_start)?;
+        let head = RecordHead::of(words).map_err(at_start)?;
         if OBSOLETE.contains(&head.rtype) {
             let problem = "the types MD and MF are obsolete (RFC 973); write an MX record";
             return Err(at_start(problem.to_owned()));

@@ -6,19 +6,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::files::files;
 
 /// Words that say too little of a type: much has a state, a place and entries. Each with the types that have it.
-const VAGUE_TYPES: [(&str, &[&str]); 13] = [
+const VAGUE_TYPES: [(&str, &[&str]); 17] = [
     // The answer of the line to a packet.
     ("Answer", &["stages/src/answer.rs"]),
     ("Asked", &[]),
     ("Door", &[]),
     // An entry of the cache is the one that is meant elsewhere.
     ("Entry", &["nics/src/pcap/mod.rs", "stages/src/cache/entry.rs"]),
+    ("End", &["stages/src/cache/scrub.rs"]),
+    ("Found", &["stages/src/cache/read.rs"]),
     ("Heard", &["nics/src/dpdk/hear.rs"]),
     ("Lap", &[]),
     ("Limits", &[]),
+    ("Part", &["stages/src/wire/rdata.rs"]),
     ("Place", &[]),
     ("Record", &[]),
     ("Said", &[]),
+    ("Shared", &["nics/src/heap.rs"]),
     ("State", &[]),
     ("Told", &[]),
     ("Trust", &[]),

@@ -237,12 +237,12 @@ fn take_out(draft: &mut Draft, why: impl Fn(&Table) -> Option<(&'static str, boo
 }
 
 /// A table of the draft, or one of its entries, or one element of that entry's list.
-type Part = (usize, Option<(usize, Option<usize>)>);
+type DraftPart = (usize, Option<(usize, Option<usize>)>);
 
 /// Takes out what the mistakes are about. Whether there was anything.
 fn remove(draft: &mut Draft, lines: &[Line], error: &ConfigError) -> bool {
     // From the end, so that places before stay as they are.
-    let mut taken: BTreeSet<Part> = BTreeSet::new();
+    let mut taken: BTreeSet<DraftPart> = BTreeSet::new();
     let mut told = Vec::new();
     for mistake in error.mistakes() {
         let line = mistake
@@ -311,7 +311,7 @@ fn remove(draft: &mut Draft, lines: &[Line], error: &ConfigError) -> bool {
 }
 
 /// The setting that a part of the draft was made of.
-fn origin_of(draft: &Draft, (table, rest): Part) -> Origin {
+fn origin_of(draft: &Draft, (table, rest): DraftPart) -> Origin {
     let table = &draft.tables[table];
     let own = rest.and_then(|(entry, item)| {
         table.entries[entry].items.get(item.unwrap_or_default())?.origin.clone()

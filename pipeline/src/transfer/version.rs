@@ -183,12 +183,12 @@ pub(super) struct Assembly {
     from: Option<Serial>,
     /// The SOA record of the version that is sent.
     last: Option<(LocalRecord, Soa)>,
-    part: Part,
+    part: TransferPart,
 }
 
 /// Which part of a transfer comes next.
 #[derive(Debug)]
-enum Part {
+enum TransferPart {
     /// The SOA record of the version that is sent.
     First,
     /// The record that tells a whole zone from differences.
@@ -205,7 +205,7 @@ enum Part {
 
 impl Assembly {
     pub(super) fn new(zone: &[u8], from: Option<Serial>) -> Self {
-        Self { zone: zone.into(), from, last: None, part: Part::First }
+        Self { zone: zone.into(), from, last: None, part: TransferPart::First }
     }
 
     /// Takes the next record.
@@ -214,43 +214,45 @@ impl Assembly {
         if record.rtype == SOA && soa.is_none() {
             return Err(VersionError::StraySoa);
         }
-        self.part = match (std::mem::replace(&mut self.part, Part::First), soa) {
-            (Part::First, None) => return Err(VersionError::NoSoa),
-            (Part::First, Some(soa)) => {
+        self.part = match (std::mem::replace(&mut self.part, TransferPart::First), soa) {
+            (TransferPart::First, None) => return Err(VersionError::NoSoa),
+            (TransferPart::First, Some(soa)) => {
                 // RFC 1995 section 2: a secondary that already has the newest version gets only its SOA record.
                 let is_news = self.from.is_none_or(|from| from < soa.serial);
                 self.last = Some((record, soa));
-                if is_news { Part::Second } else { Part::End(Transferred::Nothing) }
+                if is_news { TransferPart::Second } else { TransferPart::End(Transferred::Nothing) }
             }
-            (Part::Second, Some(soa)) if self.from == Some(soa.serial) => {
-                Part::Deletions { changes: Changes::default() }
+            (TransferPart::Second, Some(soa)) if self.from == Some(soa.serial) => {
+                TransferPart::Deletions { changes: Changes::default() }
             }
-            (Part::Second, None) => Part::Whole(vec![record]),
-            (Part::Second, Some(_)) => self.close(&record, Vec::new())?,
-            (Part::Whole(mut records), None) => {
+            (TransferPart::Second, None) => TransferPart::Whole(vec![record]),
+            (TransferPart::Second, Some(_)) => self.close(&record, Vec::new())?,
+            (TransferPart::Whole(mut records), None) => {
                 records.push(record);
-                Part::Whole(records)
+                TransferPart::Whole(records)
             }
-            (Part::Whole(records), Some(_)) => self.close(&record, records)?,
-            (Part::Deletions { mut changes }, None) => {
+            (TransferPart::Whole(records), Some(_)) => self.close(&record, records)?,
+            (TransferPart::Deletions { mut changes }, None) => {
                 changes.delete(record);
-                Part::Deletions { changes }
+                TransferPart::Deletions { changes }
             }
-            (Part::Deletions { changes }, Some(soa)) => Part::Additions { changes, to: soa.serial },
-            (Part::Additions { mut changes, to }, None) => {
+            (TransferPart::Deletions { changes }, Some(soa)) => {
+                TransferPart::Additions { changes, to: soa.serial }
+            }
+            (TransferPart::Additions { mut changes, to }, None) => {
                 changes.add(record);
-                Part::Additions { changes, to }
+                TransferPart::Additions { changes, to }
             }
-            (Part::Additions { to, .. }, Some(soa)) if to != soa.serial => {
+            (TransferPart::Additions { to, .. }, Some(soa)) if to != soa.serial => {
                 return Err(VersionError::Broken);
             }
-            (Part::Additions { changes, to }, Some(_)) => match &self.last {
+            (TransferPart::Additions { changes, to }, Some(_)) => match &self.last {
                 Some((last, soa)) if soa.serial == to => {
-                    Part::End(Transferred::Changes(changes, last.clone()))
+                    TransferPart::End(Transferred::Changes(changes, last.clone()))
                 }
-                _ => Part::Deletions { changes },
+                _ => TransferPart::Deletions { changes },
             },
-            (Part::End(_), _) => return Err(VersionError::GoesOn),
+            (TransferPart::End(_), _) => return Err(VersionError::GoesOn),
         };
         Ok(())
     }
@@ -260,11 +262,11 @@ impl Assembly {
         &mut self,
         record: &LocalRecord,
         mut records: Vec<LocalRecord>,
-    ) -> Result<Part, VersionError> {
+    ) -> Result<TransferPart, VersionError> {
         match self.last.take() {
             Some((last, _)) if last.data == record.data => {
                 records.push(last);
-                Ok(Part::End(Transferred::Whole(records)))
+                Ok(TransferPart::End(Transferred::Whole(records)))
             }
             _ => Err(VersionError::StraySoa),
         }
@@ -272,13 +274,13 @@ impl Assembly {
 
     /// Whether the last record has come.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.part, Part::End(_))
+        matches!(self.part, TransferPart::End(_))
     }
 
     /// The result, if the last record has come.
     pub(super) fn end(self) -> Result<Transferred, VersionError> {
         match self.part {
-            Part::End(transferred) => Ok(transferred),
+            TransferPart::End(transferred) => Ok(transferred),
             _ => Err(VersionError::CutOff),
         }
     }

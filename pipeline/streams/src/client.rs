@@ -53,7 +53,7 @@ pub(crate) enum Unanswered {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ConnectionEnd {
     /// No query came for some time.
     Idle,
     /// It had as many queries as it may have.
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// The bytes of an answer, which is unread until they have been sent and are dropped. `None`: too much is unread.
-    pub(crate) fn send(self: &Arc<Self>, answer: AnswerMessage, part: Part) -> Option<Bytes> {
+    pub(crate) fn send(self: &Arc<Self>, answer: AnswerMessage, part: AnswerPart) -> Option<Bytes> {
         let mut state = lock(&self.state);
         if state.unread == 0 {
             state.read = Instant::now();
@@ -104,12 +104,12 @@ impl Client {
     }
 
     /// Waits until the connection has to end, and counts why.
-    pub(crate) async fn end(&self) -> End {
+    pub(crate) async fn end(&self) -> ConnectionEnd {
         let mut load = self.service.places.load();
         let end = loop {
             let now = *load.borrow_and_update();
             let (end, due) = lock(&self.state).end(&self.service.limits, now, Instant::now());
-            let end = if self.reader.has_lost() { Some(End::SlowReader) } else { end };
+            let end = if self.reader.has_lost() { Some(ConnectionEnd::SlowReader) } else { end };
             if let Some(end) = end {
                 break end;
             }
@@ -121,9 +121,9 @@ impl Client {
         };
         let counters = self.service.counters.of(self.transport);
         count(match end {
-            End::Idle => &counters.idle,
-            End::Exhausted => &counters.exhausted,
-            End::SlowReader => &counters.slow_readers,
+            ConnectionEnd::Idle => &counters.idle,
+            ConnectionEnd::Exhausted => &counters.exhausted,
+            ConnectionEnd::SlowReader => &counters.slow_readers,
         });
         end
     }
@@ -163,16 +163,25 @@ impl ConnectionActivity {
 
     /// Why the connection has to end now; otherwise when to look again. What happens to a connection that is not quiet ends it
     /// no sooner than that, so nobody is woken for each answer.
-    fn end(&self, limits: &ConnectionLimits, load: Load, now: Instant) -> (Option<End>, Instant) {
+    fn end(
+        &self,
+        limits: &ConnectionLimits,
+        load: Load,
+        now: Instant,
+    ) -> (Option<ConnectionEnd>, Instant) {
         let idle_time = limits.idle_time(load, self.queries > 0);
         // Every query under way ends by itself.
         let idle =
             if self.in_flight == 0 { self.active + idle_time } else { now + limits.longest_wait };
         let slow = if self.unread == 0 { idle } else { self.read + limits.io_timeout };
         let end = match self.unread {
-            0 if now >= idle => Some(End::Idle),
-            1.. if now >= slow || self.unread > limits.max_buffered_bytes => Some(End::SlowReader),
-            _ if self.queries >= limits.max_queries_per_connection => Some(End::Exhausted),
+            0 if now >= idle => Some(ConnectionEnd::Idle),
+            1.. if now >= slow || self.unread > limits.max_buffered_bytes => {
+                Some(ConnectionEnd::SlowReader)
+            }
+            _ if self.queries >= limits.max_queries_per_connection => {
+                Some(ConnectionEnd::Exhausted)
+            }
             _ => None,
         };
         let soonest = if self.is_quiet() { slow } else { now + idle_time.min(limits.io_timeout) };
@@ -193,7 +202,7 @@ impl Drop for InFlight<'_> {
 
 /// Which bytes of an answer are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum AnswerPart {
     /// The message.
     Message,
     /// The message behind its length.
@@ -204,14 +213,14 @@ pub(crate) enum Part {
 struct Unread {
     client: Arc<Client>,
     answer: AnswerMessage,
-    part: Part,
+    part: AnswerPart,
 }
 
 impl AsRef<[u8]> for Unread {
     fn as_ref(&self) -> &[u8] {
         match self.part {
-            Part::Message => &self.answer,
-            Part::Framed => self.answer.framed(),
+            AnswerPart::Message => &self.answer,
+            AnswerPart::Framed => self.answer.framed(),
         }
     }
 }

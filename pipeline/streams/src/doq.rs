@@ -11,7 +11,7 @@ use quinn::{
 use tokio::time::timeout;
 
 use crate::answer::LENGTH;
-use crate::client::{Client, End, Part, Unanswered};
+use crate::client::{AnswerPart, Client, ConnectionEnd, Unanswered};
 use crate::framing::MAX_QUERY;
 use crate::places::Lost;
 use crate::service::ConnectionLimits;
@@ -75,7 +75,7 @@ pub(crate) async fn serve(connection: Connection, client: &Arc<Client>, lost: Lo
                 tokio::spawn(exchange.run(receive));
             }
             _ = &mut lost => break EXCESSIVE_LOAD,
-            end = &mut end => break if end == End::SlowReader { EXCESSIVE_LOAD } else { NO_ERROR },
+            end = &mut end => break if end == ConnectionEnd::SlowReader { EXCESSIVE_LOAD } else { NO_ERROR },
         }
     };
     connection.close(code, b"");
@@ -116,7 +116,7 @@ impl Exchange {
         match answer {
             // The line has read the options.
             Ok(answer) if answer.has_keepalive() => self.close(),
-            Ok(answer) => match self.client.send(answer, Part::Framed) {
+            Ok(answer) => match self.client.send(answer, AnswerPart::Framed) {
                 Some(answer) => self.answer(answer).await,
                 None => self.reset(EXCESSIVE_LOAD),
             },

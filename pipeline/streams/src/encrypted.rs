@@ -25,7 +25,7 @@ use crate::quic_socket::{CountingSocket, Handshakes};
 use crate::service::Service;
 use crate::tcp::accept;
 use crate::tls::{Certificate, CertificateError, DOT, H2, HTTP_1_1};
-use crate::written::Written;
+use crate::written::BufferedStream;
 use crate::{doq, framing, https};
 
 /// How long the bytes to an address are counted after its handshake has failed.
@@ -212,7 +212,7 @@ async fn dot(
     place: &ConnectionPlace,
     service: &Service,
 ) {
-    let mut stream = Written::new(stream);
+    let mut stream = BufferedStream::new(stream);
     framing::serve(&mut stream, client, place, service).await;
     // The client sees by it that nothing was cut off (RFC 8446 section 6.1).
     drop(timeout(service.limits.io_timeout, stream.shutdown()).await);

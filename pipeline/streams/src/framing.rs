@@ -45,7 +45,7 @@ thread_local! {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum FramingEnd {
     /// The client closed it, or the network did.
     Gone,
     /// A message is no query.
@@ -125,7 +125,7 @@ struct Connection<'s> {
 }
 
 impl Connection<'_> {
-    async fn run(mut self, stream: impl AsyncRead + AsyncWrite) -> End {
+    async fn run(mut self, stream: impl AsyncRead + AsyncWrite) -> FramingEnd {
         let (mut reader, mut writer) = split(stream);
         let (mut load, mut arrived) = (self.service.places.load(), Vec::new());
         loop {
@@ -134,7 +134,7 @@ impl Connection<'_> {
             }
             let is_done = self.is_read && self.pending.is_empty() && self.answers.is_empty();
             if is_done {
-                return if self.is_exhausted() { End::Exhausted } else { End::Gone };
+                return if self.is_exhausted() { FramingEnd::Exhausted } else { FramingEnd::Gone };
             }
             let (due, late) = self.due(&mut load);
             let (reads, takes) = (self.may_read(), self.may_take());
@@ -148,19 +148,19 @@ impl Connection<'_> {
                     if !self.answers.is_empty() => {
                     match written {
                         Ok(1..) => self.note_written(written.unwrap_or(0)),
-                        _ => return End::Gone,
+                        _ => return FramingEnd::Gone,
                     }
                 }
                 read = poll_fn(|context| poll_read(Pin::new(&mut reader), &mut self.unread, context)), if reads => {
                     match read {
                         Ok(0) => self.is_read = true,
                         Ok(_) => self.note_read(),
-                        Err(_) => return End::Gone,
+                        Err(_) => return FramingEnd::Gone,
                     }
                 }
-                () = self.reader.lost() => return End::SlowReader,
+                () = self.reader.lost() => return FramingEnd::SlowReader,
                 () = sleep_until(due) => return late,
-                news = load.changed() => if news.is_err() { return End::Gone },
+                news = load.changed() => if news.is_err() { return FramingEnd::Gone },
             }
         }
     }
@@ -184,24 +184,24 @@ impl Connection<'_> {
     }
 
     /// When the connection ends if nothing happens before, and why.
-    fn due(&self, load: &mut watch::Receiver<Load>) -> (Instant, End) {
+    fn due(&self, load: &mut watch::Receiver<Load>) -> (Instant, FramingEnd) {
         let load = *load.borrow_and_update();
         if let Some((due, _)) = self.write_due {
-            return (due, End::SlowReader);
+            return (due, FramingEnd::SlowReader);
         }
         if let Some(begun) = self.query_begun {
-            return (begun + load.first_time(self.limits.io_timeout), End::SlowQuery);
+            return (begun + load.first_time(self.limits.io_timeout), FramingEnd::SlowQuery);
         }
         let idle = self.limits.idle_time(load, self.asked > 0);
         match self.pending.is_empty() {
-            true => (self.last_query + idle, End::Idle),
+            true => (self.last_query + idle, FramingEnd::Idle),
             // Every query under way ends by itself.
-            false => (Instant::now() + self.limits.longest_wait, End::Idle),
+            false => (Instant::now() + self.limits.longest_wait, FramingEnd::Idle),
         }
     }
 
     /// Gives the whole queries that were read to the line, as many as may be under way.
-    fn ask(&mut self) -> Result<(), End> {
+    fn ask(&mut self) -> Result<(), FramingEnd> {
         let mut start = self.skipped.min(self.unread.len());
         self.skipped -= start;
         // Whether a query has ended here, so that the next one has time of its own.
@@ -212,12 +212,12 @@ impl Connection<'_> {
         {
             let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
             if length < HEADER {
-                return Err(End::Malformed);
+                return Err(FramingEnd::Malformed);
             }
             let kept = if length > MAX_QUERY { HEADER } else { length };
             let Some(message) = self.unread.get(start + 2..start + 2 + kept) else { break };
             if !is_query(message) {
-                return Err(End::Malformed);
+                return Err(FramingEnd::Malformed);
             }
             let sender = &self.service.sender;
             self.pending.push(sender.ask_for(&self.reader, self.client, self.transport, message));
@@ -283,7 +283,7 @@ impl Connection<'_> {
     }
 }
 
-impl End {
+impl FramingEnd {
     fn counter(self, counters: &StreamCounters) -> Option<&AtomicU64> {
         match self {
             Self::Gone => None,

@@ -22,10 +22,10 @@ use crate::lock::lock;
 
 /// The places of all connections. Cloning it gives another handle to the same places.
 #[derive(Clone, Debug)]
-pub struct ConnectionPlaces(Arc<Shared>);
+pub struct ConnectionPlaces(Arc<PlaceTable>);
 
 #[derive(Debug)]
-struct Shared {
+struct PlaceTable {
     held: Mutex<ShareTable<ClientPrefix, Holder>>,
     most: usize,
     most_of_prefix: usize,
@@ -51,7 +51,7 @@ pub type Lost = oneshot::Receiver<()>;
 /// A place of a connection. Dropping it gives it back.
 #[derive(Debug)]
 pub struct ConnectionPlace {
-    places: Arc<Shared>,
+    places: Arc<PlaceTable>,
     ticket: Ticket,
     transport: Transport,
 }
@@ -59,7 +59,7 @@ pub struct ConnectionPlace {
 /// How a connection tells that its client has asked, which makes it the last of its prefix to lose its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
-    places: Arc<Shared>,
+    places: Arc<PlaceTable>,
     ticket: Ticket,
 }
 
@@ -69,7 +69,7 @@ impl ConnectionPlaces {
         let settings = &config.streams;
         let calm = Duration::from_millis(settings.idle_timeout_ms);
         told.set(calm);
-        Self(Arc::new(Shared {
+        Self(Arc::new(PlaceTable {
             held: Mutex::new(ShareTable::new(settings.max_connections)),
             most: settings.max_connections,
             most_of_prefix: settings.max_connections_per_prefix,
@@ -145,7 +145,7 @@ impl ConnectionPlaces {
     }
 }
 
-impl Shared {
+impl PlaceTable {
     fn note_load(&self, taken: usize) {
         let load = Load::of(taken, self.most);
         let is_news = |known: &mut Load| std::mem::replace(known, load) != load;

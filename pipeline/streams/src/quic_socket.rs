@@ -25,10 +25,10 @@ const FIRST: usize = 1200;
 
 /// The addresses with handshakes under way. Cloning it gives another handle to the same ones.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Handshakes(Arc<Shared>);
+pub(crate) struct Handshakes(Arc<HandshakeTable>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct HandshakeTable {
     /// How many addresses there are. Without any, the socket need not look.
     count: AtomicUsize,
     by_address: Mutex<HashMap<SocketAddr, Bytes>>,

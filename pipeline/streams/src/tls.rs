@@ -90,11 +90,11 @@ pub enum CertificateError {
 /// The certificate in use, and the files it comes from. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    shared: Arc<Shared>,
+    shared: Arc<CertificateParts>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct CertificateParts {
     files: Files,
     provider: Arc<CryptoProvider>,
     /// Its keys change by themselves, every six hours.
@@ -143,7 +143,7 @@ impl Certificate {
             seen: Some(contents.digest()),
         };
         let tickets = Ticketer::new().map_err(CertificateError::Setup)?;
-        let shared = Shared { files, provider, tickets, used: Mutex::new(used) };
+        let shared = CertificateParts { files, provider, tickets, used: Mutex::new(used) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -217,7 +217,7 @@ impl Certificate {
             .with_safe_default_protocol_versions()
             .map_err(CertificateError::Setup)?
             .with_client_cert_verifier(clients)
-            .with_cert_resolver(Arc::<Shared>::clone(&self.shared));
+            .with_cert_resolver(Arc::<CertificateParts>::clone(&self.shared));
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config.ticketer = Arc::clone(&self.shared.tickets);
         // Tickets take no memory here.
@@ -237,13 +237,13 @@ pub fn spki_pin(certificate: &CertificateDer<'_>) -> Result<Pin, rustls::Error> 
     Ok(Pin(bytes(&digest(&SHA256, &parsed.subject_public_key_info()))))
 }
 
-impl Shared {
+impl CertificateParts {
     fn lock(&self) -> std::sync::MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ResolvesServerCert for Shared {
+impl ResolvesServerCert for CertificateParts {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.lock().pair))
     }

@@ -7,19 +7,19 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream with a buffer of its own, such as that of TLS. A writer need not flush, and sees when the peer does not read.
-pub(crate) struct Written<S> {
+pub(crate) struct BufferedStream<S> {
     stream: S,
     /// Bytes in the buffer, of a write that has not ended.
     buffered: usize,
 }
 
-impl<S> Written<S> {
+impl<S> BufferedStream<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, buffered: 0 }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Written<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for BufferedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -29,7 +29,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Written<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Written<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BufferedStream<S> {
     /// A write that is pending has to be tried again with the same bytes, or those behind them as well.
     fn poll_write(
         mut self: Pin<&mut Self>,

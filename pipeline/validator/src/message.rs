@@ -117,7 +117,7 @@ impl CanonicalRecord {
 
 /// A part of a record's data.
 #[derive(Clone, Copy)]
-enum Part {
+enum DataPart {
     Bytes(usize),
     Text,
     Name(Form),
@@ -126,9 +126,9 @@ enum Part {
 
 /// The parts of a type's data. Types that are not listed here have no name to expand or to convert to lower case (RFC
 /// 3597 section 4, RFC 4034 section 6.2, RFC 6840 section 5.1).
-fn parts(rtype: u16) -> &'static [Part] {
-    use Part::{Bytes, Rest, Text};
-    const NAME: Part = Part::Name(Form::Compressed);
+fn parts(rtype: u16) -> &'static [DataPart] {
+    use DataPart::{Bytes, Rest, Text};
+    const NAME: DataPart = DataPart::Name(Form::Compressed);
     match rtype {
         // NS, MD, MF, CNAME, MB, MG, MR, PTR, DNAME
         2..=5 | 7..=9 | 12 | 39 => &[NAME],
@@ -145,9 +145,9 @@ fn parts(rtype: u16) -> &'static [Part] {
         // NAPTR
         35 => &[Bytes(4), Text, Text, Text, NAME],
         // SIG, RRSIG
-        24 | 46 => &[Bytes(18), Part::Name(Form::Plain), Rest],
+        24 | 46 => &[Bytes(18), DataPart::Name(Form::Plain), Rest],
         // NSEC
-        47 => &[Part::Name(Form::Verbatim), Rest],
+        47 => &[DataPart::Name(Form::Verbatim), Rest],
         _ => &[Rest],
     }
 }
@@ -158,13 +158,13 @@ fn canonical(bytes: &[u8], start: usize, rtype: u16) -> Option<Vec<u8>> {
     let mut at = start;
     for part in parts(rtype) {
         let length = match *part {
-            Part::Name(form) => {
+            DataPart::Name(form) => {
                 at = name::read(bytes, at, form, &mut target)?;
                 continue;
             }
-            Part::Bytes(length) => length,
-            Part::Text => 1 + usize::from(*bytes.get(at)?),
-            Part::Rest => bytes.len().checked_sub(at)?,
+            DataPart::Bytes(length) => length,
+            DataPart::Text => 1 + usize::from(*bytes.get(at)?),
+            DataPart::Rest => bytes.len().checked_sub(at)?,
         };
         target.extend_from_slice(bytes.get(at..at + length)?);
         at += length;

@@ -63,13 +63,13 @@ pub(super) fn read(packet: &mut Packet, port: &Port) -> Result<Step, Reason> {
 }
 
 /// The part of a frame that is for the slow path.
-struct Found {
+struct FoundReply {
     arrival: Arrival,
     /// Where the UDP header starts, of the reply or of the query that is quoted.
     l4: usize,
 }
 
-fn find_ipv4(frame: &Frame, l3: usize, port: &Port) -> Result<Found, Reason> {
+fn find_ipv4(frame: &Frame, l3: usize, port: &Port) -> Result<FoundReply, Reason> {
     let ip = frame.bytes().get(l3..).unwrap_or_default();
     let Some(header) = ip.first_chunk::<IPV4_MIN_LEN>() else { return Err(Reason::Ipv4Header) };
     let our_address = address_at(header, v4::DESTINATION);
@@ -94,7 +94,7 @@ fn find_ipv4(frame: &Frame, l3: usize, port: &Port) -> Result<Found, Reason> {
 }
 
 /// `None`: it is neighbour discovery, which has a stage of its own.
-fn find_ipv6(frame: &Frame, l3: usize, port: &Port) -> Result<Option<Found>, Reason> {
+fn find_ipv6(frame: &Frame, l3: usize, port: &Port) -> Result<Option<FoundReply>, Reason> {
     let ip = frame.bytes().get(l3..).unwrap_or_default();
     let Some(header) = ip.first_chunk::<IPV6_LEN>() else { return Err(Reason::Ipv6Header) };
     let our_address = address_at(header, v6::DESTINATION);
@@ -159,7 +159,7 @@ impl ToSource<'_> {
     }
 
     /// A fragment over IPv6. One that is the whole packet is a reply like any other (RFC 6946 section 4).
-    fn find_fragment(&self, place: Range<usize>) -> Result<Found, Reason> {
+    fn find_fragment(&self, place: Range<usize>) -> Result<FoundReply, Reason> {
         let Some(header) = self.bytes(&place).first_chunk::<FRAGMENT_LEN>() else {
             return Err(Reason::Ipv6Fragment);
         };
@@ -177,7 +177,7 @@ impl ToSource<'_> {
 
     /// A UDP datagram, or the first fragment of one. The checks are those of queries. The owner is looked up before the
     /// checksum is: in a flood of forged replies nearly all are to ports without one.
-    fn find_reply(&self, place: Range<usize>, is_fragment: bool) -> Result<Found, Reason> {
+    fn find_reply(&self, place: Range<usize>, is_fragment: bool) -> Result<FoundReply, Reason> {
         let datagram = self.bytes(&place);
         let Some(header) = datagram.first_chunk::<UDP_LEN>() else { return Err(Reason::UdpHeader) };
         let len = usize::from(field16(header, udp::LEN));
@@ -195,7 +195,7 @@ impl ToSource<'_> {
             false if self.is_damaged(header, datagram) => return Err(Reason::UdpChecksum),
             false => Arrival::Reply(owner),
         };
-        Ok(Found { arrival, l4: place.start })
+        Ok(FoundReply { arrival, l4: place.start })
     }
 
     /// Whether the checksum of a datagram with this header is wrong, or absent over IPv6.
@@ -211,7 +211,7 @@ impl ToSource<'_> {
     }
 
     /// An ICMP error that quotes a query of ours. Routers quote the IP header and eight bytes at least.
-    fn find_error(&self, place: Range<usize>) -> Result<Found, Reason> {
+    fn find_error(&self, place: Range<usize>) -> Result<FoundReply, Reason> {
         let message = self.bytes(&place);
         let Some([kind, code]) = message.first_chunk().copied() else {
             return Err(Reason::QuerySource);
@@ -235,7 +235,7 @@ impl ToSource<'_> {
         if !sum.add_bytes(message).is_right() {
             return Err(Reason::QuerySource);
         }
-        Ok(Found { arrival: arrival(owner), l4: place.start + udp_at })
+        Ok(FoundReply { arrival: arrival(owner), l4: place.start + udp_at })
     }
 
     /// Whether an IP packet with this header may be a query that left from the address the error came to. Ours have no

@@ -45,7 +45,7 @@ pub(super) struct Node {
 
 /// A local answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundLocal {
     /// The number of the entry.
     pub(super) entry: u32,
     /// Whether the servers of the zone above have the answer. Then this one is given only if another rule is about the name,
@@ -78,8 +78,8 @@ impl Node {
         Self { types: types.into(), other, any, ..Self::foreign() }
     }
 
-    fn found(&self, qtype: u16) -> Found {
-        Found { entry: self.find(qtype), is_above: self.is_ds_above && qtype == rtype::DS }
+    fn found(&self, qtype: u16) -> FoundLocal {
+        FoundLocal { entry: self.find(qtype), is_above: self.is_ds_above && qtype == rtype::DS }
     }
 
     /// The number of the entry that answers a query of this type.
@@ -142,7 +142,7 @@ impl Local {
         name: &[u8],
         candidates: &[Candidate<'_>],
         qtype: u16,
-    ) -> Option<Found> {
+    ) -> Option<FoundLocal> {
         // The closest name that exists decides, also if it decides that nothing is ours.
         let (closest, number) = candidates.iter().rev().find_map(|one| {
             let number = self.names.find(one.hash, one.name)?;
@@ -152,7 +152,7 @@ impl Local {
         let found = if closest.len() == name.len() {
             node.found(qtype)
         } else {
-            let below = Found { entry: node.below, is_above: false };
+            let below = FoundLocal { entry: node.below, is_above: false };
             let wildcard = self.nodes.get(node.wildcard as usize);
             wildcard.map_or(below, |wildcard| wildcard.found(qtype))
         };

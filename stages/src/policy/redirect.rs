@@ -64,7 +64,7 @@ pub(super) struct Redirect {
 }
 
 /// The redirection that decides, by its place, and the number of the answer: `None` is an answer without records.
-pub(super) type Found = (u8, Option<u32>);
+pub(super) type FoundRedirect = (u8, Option<u32>);
 
 impl Redirects {
     /// These, in this order.
@@ -79,7 +79,7 @@ impl Redirects {
 
     /// What a client in `view` gets instead of this answer to `key`, if it is redirected.
     #[inline]
-    pub(super) fn find(&self, key: Key<'_>, answer: &Head, view: u8) -> Option<Found> {
+    pub(super) fn find(&self, key: Key<'_>, answer: &Head, view: u8) -> Option<FoundRedirect> {
         if self.are_none() || !is_denial(answer) {
             return None;
         }

@@ -129,7 +129,7 @@ impl Ruleset {
 
     /// Where a packet goes by a decision, and with which answer. `None`: the rules let it pass.
     #[inline(always)]
-    fn carry_out(&self, (decision, why): Verdict, packet: &mut Packet) -> Option<Step> {
+    fn carry_out(&self, (decision, why): RuleVerdict, packet: &mut Packet) -> Option<Step> {
         packet.answer = match decision {
             RuleDecision::Pass => return None,
             // It has come over a stream, as the rule wants it.
@@ -223,7 +223,7 @@ impl Ruleset {
             .extended_error(packet.extended_error?, matches!(packet.answer, Answer::Rcode(_)))
     }
 
-    fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> Verdict {
+    fn verdict_on(&self, query: ClientQuery<'_>, client: &[u8]) -> RuleVerdict {
         let (name, view) = (query.name(), query.layout().who.view());
         let client = self.read.judges_clients.then_some(client);
         let mut candidates = Candidates::new();
@@ -242,7 +242,7 @@ impl Ruleset {
         qtype: u16,
         client: Option<&[u8]>,
         view: u8,
-    ) -> Verdict {
+    ) -> RuleVerdict {
         self.find_rule(name, candidates, qtype, client, view).1
     }
 
@@ -255,7 +255,7 @@ impl Ruleset {
         qtype: u16,
         client: Option<&[u8]>,
         view: u8,
-    ) -> (RuleSource, Verdict) {
+    ) -> (RuleSource, RuleVerdict) {
         // The zone above a local name has its DS records. If rules hold that question back, the name exists all the same.
         let mut held_back = None;
         let runtime = self.runtime.as_ref();
@@ -299,7 +299,7 @@ impl Ruleset {
         qtype: u16,
         client: Option<&[u8]>,
         view: u8,
-    ) -> (RuleSource, Verdict) {
+    ) -> (RuleSource, RuleVerdict) {
         for zone in self.policies_in(view) {
             let of_client = client.and_then(|client| zone.of_client(client));
             if let Some(action) = of_client.or_else(|| zone.of_name(name, candidates)) {
@@ -349,7 +349,7 @@ fn policy_verdict(zone: &PolicyZone, action: Action, qtype: u16) -> RuleDecision
 }
 
 /// The decision on a query, and the list that says so, if one does.
-type Verdict = (RuleDecision, Option<ExtendedError>);
+type RuleVerdict = (RuleDecision, Option<ExtendedError>);
 
 /// The decision on a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use pmdns_config::{BlockAction, LocalRecord, ViewSet};
 
 use super::builtin::pointers;
 use super::filter::Filter;
-use super::local::{Entries, Found, Local};
+use super::local::{Entries, FoundLocal, Local};
 use super::local_error::LocalDataError;
 use super::names::{Listing, Names};
 use crate::cache::Entry;
@@ -75,7 +75,7 @@ impl RuntimeNames {
     }
 
     /// The entry that answers a query of this type, if a record is about the name.
-    pub(super) fn local(&self, name: &[u8], qtype: u16) -> Option<Found> {
+    pub(super) fn local(&self, name: &[u8], qtype: u16) -> Option<FoundLocal> {
         self.local.find(name, &self.filter.candidates(name), qtype)
     }
 

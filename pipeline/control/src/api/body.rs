@@ -78,9 +78,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 }
 
 /// A part of the path.
-pub(super) struct Part(pub(super) String);
+pub(super) struct PathPart(pub(super) String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Part {
+impl<S: Send + Sync> FromRequestParts<S> for PathPart {
     type Rejection = ProblemDetails;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemDetails> {

@@ -7,7 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
-use super::body::Part;
+use super::body::PathPart;
 use super::problem;
 
 /// What the page may do: run these files and ask this server. No text becomes markup, whatever a script does
@@ -37,12 +37,12 @@ pub(super) fn router() -> Router {
     Router::new()
         .route("/", get(to_page))
         .route("/console", get(to_page))
-        .route("/console/", get(|uri| file(Part(PAGE.to_owned()), uri)))
+        .route("/console/", get(|uri| file(PathPart(PAGE.to_owned()), uri)))
         .route("/console/{name}", get(file))
         .method_not_allowed_fallback(problem::no_such_method)
 }
 
-async fn file(Part(name): Part, uri: Uri) -> Response {
+async fn file(PathPart(name): PathPart, uri: Uri) -> Response {
     match FILES.iter().find(|(file, _)| *file == name) {
         Some((file, text)) => ([(CONTENT_TYPE, kind(file))], *text).into_response(),
         None => problem::no_such_path(uri).await.into_response(),

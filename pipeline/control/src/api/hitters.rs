@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{CallResponse, wrong};
-use super::body::{Json, Parameters, Part};
+use super::body::{Json, Parameters, PathPart};
 use super::guard::By;
 use crate::hitters::{HittersQuery, LimitOrder, MAX_ROWS};
 use crate::{Call, CallSender};
@@ -63,7 +63,7 @@ async fn limit(
 async fn unlimit(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
-    Part(zone): Part,
+    PathPart(zone): PathPart,
 ) -> CallResponse {
     CallResponse(by.change(&calls, Call::Unlimit(zone)).await)
 }

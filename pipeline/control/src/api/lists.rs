@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::CallResponse;
-use super::body::{Json, Part};
+use super::body::{Json, PathPart};
 use super::guard::By;
 use crate::{Call, CallSender, NewList};
 
@@ -34,7 +34,7 @@ async fn lists(State(calls): State<CallSender>, Extension(by): Extension<By>) ->
 async fn refresh_list(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
-    Part(name): Part,
+    PathPart(name): PathPart,
 ) -> CallResponse {
     CallResponse(calls.ask(Call::RefreshList(name), &by.name).await)
 }
@@ -59,7 +59,7 @@ async fn add_list(
 async fn remove_list(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
-    Part(name): Part,
+    PathPart(name): PathPart,
 ) -> CallResponse {
     CallResponse(by.change(&calls, Call::RemoveList(name)).await)
 }

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{CallResponse, wrong};
-use super::body::{Json, Parameters, Part};
+use super::body::{Json, Parameters, PathPart};
 use super::guard::By;
 use super::problem::ProblemDetails;
 use super::{answer, explain, hitters, lasting, lists, node, refusals, roles, upstreams};
@@ -228,7 +228,7 @@ async fn add_entries(
 async fn remove_entry(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
-    Part(name): Part,
+    PathPart(name): PathPart,
     Parameters(EntryView { view }): Parameters<EntryView>,
 ) -> CallResponse {
     let choice = EntryChoice { name, view };
@@ -311,7 +311,7 @@ async fn remove_client(
 async fn find_client(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
-    Part(address): Part,
+    PathPart(address): PathPart,
 ) -> CallResponse {
     CallResponse(calls.ask(Call::FindClient(address), &by.name).await)
 }

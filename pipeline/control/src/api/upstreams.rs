@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::CallResponse;
-use super::body::{Json, Part};
+use super::body::{Json, PathPart};
 use super::guard::By;
 use crate::{Call, CallSender, NewUpstream, UpstreamState};
 
@@ -43,7 +43,7 @@ async fn add_upstream(
 async fn set_upstream(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
-    Part(address): Part,
+    PathPart(address): PathPart,
     Json(state): Json<UpstreamState>,
 ) -> CallResponse {
     CallResponse(by.change(&calls, Call::SetUpstream(address, state)).await)
@@ -57,7 +57,7 @@ async fn set_upstream(
 async fn remove_upstream(
     State(calls): State<CallSender>,
     Extension(by): Extension<By>,
-    Part(address): Part,
+    PathPart(address): PathPart,
 ) -> CallResponse {
     CallResponse(by.change(&calls, Call::RemoveUpstream(address)).await)
 }

@@ -13,7 +13,7 @@ use crate::entries::EntryView;
 
 /// What the request of a call says besides its route.
 #[derive(Debug, Default)]
-struct Words {
+struct RequestParts {
     /// The value for the part of the path in braces.
     part: Option<String>,
     /// The parameters behind the path.
@@ -22,7 +22,7 @@ struct Words {
     json: Option<Value>,
 }
 
-impl Words {
+impl RequestParts {
     fn part(part: &str) -> Self {
         Self { part: Some(part.to_owned()), ..Self::default() }
     }
@@ -47,7 +47,7 @@ pub(crate) fn request(
     body: Body,
 ) -> http::Result<Request<Body>> {
     let (host, token) = server;
-    let (route, Words { part, mut query, json }) = (call.route(), words(call));
+    let (route, RequestParts { part, mut query, json }) = (call.route(), words(call));
     if until_restart && route.is_kept {
         let end = if query.is_empty() { "" } else { "&" };
         query += &format!("{end}{UNTIL_RESTART}=true");
@@ -81,7 +81,7 @@ pub(crate) fn request(
     }
 }
 
-fn words(call: &Call) -> Words {
+fn words(call: &Call) -> RequestParts {
     match call {
         Call::State
         | Call::Stats
@@ -98,33 +98,35 @@ fn words(call: &Call) -> Words {
         | Call::CacheDump
         | Call::CacheLoad
         | Call::Floods
-        | Call::Limits => Words::default(),
+        | Call::Limits => RequestParts::default(),
         Call::RemoveUpstream(part)
         | Call::RefreshList(part)
         | Call::RemoveList(part)
         | Call::FindClient(part)
-        | Call::Unlimit(part) => Words::part(part),
+        | Call::Unlimit(part) => RequestParts::part(part),
         Call::RemoveEntry(choice) => {
-            let view = Words::query(EntryView { view: choice.view.clone() });
-            Words { part: Some(choice.name.clone()), ..view }
+            let view = RequestParts::query(EntryView { view: choice.view.clone() });
+            RequestParts { part: Some(choice.name.clone()), ..view }
         }
         Call::SetUpstream(address, state) => {
-            Words { part: Some(address.clone()), ..Words::json(json!(state)) }
+            RequestParts { part: Some(address.clone()), ..RequestParts::json(json!(state)) }
         }
-        Call::RemoveClient(prefix) => Words::query([("prefix", prefix)]),
-        Call::Entries(page) | Call::Records(page) | Call::Clients(page) => Words::query(page),
-        Call::RemoveRecords(choice) => Words::query(choice),
-        Call::Lookup(search) => Words::query(search),
-        Call::Log(search) => Words::query(search),
-        Call::Trace(search) | Call::Capture(search) => Words::query(search),
-        Call::Cache(search) => Words::query(search),
-        Call::Hitters(query) => Words::query(query),
-        Call::AddUpstream(new) => Words::json(json!(new)),
-        Call::AddList(new) => Words::json(json!(new)),
-        Call::AddEntries(entries) => Words::json(json!({ "entries": entries })),
-        Call::AddRecords(records) => Words::json(json!({ "records": records })),
-        Call::ChangeClients(clients) => Words::json(json!({ "clients": clients })),
-        Call::Purge(order) => Words::json(json!(order)),
-        Call::Limit(order) => Words::json(json!(order)),
+        Call::RemoveClient(prefix) => RequestParts::query([("prefix", prefix)]),
+        Call::Entries(page) | Call::Records(page) | Call::Clients(page) => {
+            RequestParts::query(page)
+        }
+        Call::RemoveRecords(choice) => RequestParts::query(choice),
+        Call::Lookup(search) => RequestParts::query(search),
+        Call::Log(search) => RequestParts::query(search),
+        Call::Trace(search) | Call::Capture(search) => RequestParts::query(search),
+        Call::Cache(search) => RequestParts::query(search),
+        Call::Hitters(query) => RequestParts::query(query),
+        Call::AddUpstream(new) => RequestParts::json(json!(new)),
+        Call::AddList(new) => RequestParts::json(json!(new)),
+        Call::AddEntries(entries) => RequestParts::json(json!({ "entries": entries })),
+        Call::AddRecords(records) => RequestParts::json(json!({ "records": records })),
+        Call::ChangeClients(clients) => RequestParts::json(json!({ "clients": clients })),
+        Call::Purge(order) => RequestParts::json(json!(order)),
+        Call::Limit(order) => RequestParts::json(json!(order)),
     }
 }

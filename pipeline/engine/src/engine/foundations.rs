@@ -18,7 +18,7 @@ use super::asking::Asking;
 use super::error::EngineError;
 use super::gauges::Gauges;
 use super::rings::{RingNeeds, Rings};
-use super::shared::Shared;
+use super::shared::SharedByThreads;
 use crate::clock::Clock;
 use crate::encrypted::LoadEncrypted;
 use crate::line::{StageParts, Stages};
@@ -71,7 +71,7 @@ pub struct PassedMemory {
 
 /// What the work of every thread is made of.
 pub(super) struct Foundations {
-    pub(super) shared: Shared,
+    pub(super) shared: SharedByThreads,
     pub(super) topology: Topology,
     pub(super) asking: Asking,
     /// The writers of the cache, for each thread of the slow path.
@@ -130,7 +130,7 @@ impl Foundations {
         let (rules, inboxes) = publisher(&topology, &ruleset, cookies, &gauges, seed);
         gauges.names = rules.names();
         gauges.names.set_lists(ListNames::of(config).read(&digest));
-        let shared = Shared {
+        let shared = SharedByThreads {
             config: Arc::new(config.clone()),
             ports: Arc::clone(&asking.ports),
             cache,

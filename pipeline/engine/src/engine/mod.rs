@@ -25,7 +25,7 @@ pub use self::foundations::{EngineParts, EngineStreams, PassedMemory};
 use self::foundations::{Foundations, random};
 pub use self::gauges::Gauges;
 pub use self::rings::{RingEnds, RingGauges};
-use self::shared::Shared;
+use self::shared::SharedByThreads;
 pub use self::threads::Running;
 use crate::clock::{Clock, FIRST_SECOND};
 use crate::exceptions::TapThread;
@@ -138,7 +138,7 @@ impl Engine {
             lent.map(|((rules, zone_limits), observers)| Lent { rules, zone_limits, observers });
         let taps = shared.taps(rings.taps);
         let workers = shared.workers(&topology, rings.workers, lent);
-        let Shared { config, cache, gauges, news, stop, stages, ports, .. } = shared;
+        let SharedByThreads { config, cache, gauges, news, stop, stages, ports, .. } = shared;
         Ok(Self {
             lookups: LookupLine::new(stages, ports, seed),
             cache_jobs: CacheJobs::new(cache_jobs, cache, gauges.clock, config.scope_map()),

@@ -26,7 +26,7 @@ use crate::topology::{Topology, WorkerPlan};
 use crate::worker::{Lent, Worker, WorkerEnds, WorkerMeans};
 
 /// The parts that all threads share.
-pub(super) struct Shared {
+pub(super) struct SharedByThreads {
     pub(super) config: Arc<Config>,
     pub(super) ports: Ports,
     pub(super) cache: Arc<Cache>,
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub(super) stop: Arc<AtomicBool>,
 }
 
-impl Shared {
+impl SharedByThreads {
     /// The slow path's threads' work, and the channel to each thread for requests of jobs on its shard.
     pub(super) fn slow_path(
         &self,

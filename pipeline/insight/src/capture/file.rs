@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Why a capture has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum CaptureEnd {
     Count,
     Left,
     Reader,
@@ -58,21 +58,21 @@ impl PacketWatch {
             CaptureFile { writer, filter, calendar: Calendar::new(self.clock), packets: 0 };
         let count = selection.count.unwrap_or(u64::MAX);
         let end = match file.fill(&mut session, count, selection.longest(), has_left) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => End::Reader,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => CaptureEnd::Reader,
             end => end.map_err(failed)?,
         };
         let Counted { captured, dropped } = session.end();
-        if end != End::Reader {
+        if end != CaptureEnd::Reader {
             file.take(&mut session, count).map_err(failed)?;
             file.writer.flush().map_err(failed)?;
         }
         let written = file.packets;
         let why = match end {
-            End::Count => "as many as asked for",
-            End::Left => "ended by its client",
-            End::Reader => "the reader of the pipe has left",
-            End::Time => "its time is over",
-            End::Size => "it is as large as a capture may be",
+            CaptureEnd::Count => "as many as asked for",
+            CaptureEnd::Left => "ended by its client",
+            CaptureEnd::Reader => "the reader of the pipe has left",
+            CaptureEnd::Time => "its time is over",
+            CaptureEnd::Size => "it is as large as a capture may be",
         };
         Ok(format!("{captured} packets captured, {written} written, {dropped} dropped; {why}"))
     }
@@ -118,15 +118,15 @@ impl<W: Write> CaptureFile<W> {
         count: u64,
         longest: Duration,
         mut has_left: impl FnMut() -> bool,
-    ) -> io::Result<End> {
+    ) -> io::Result<CaptureEnd> {
         let start = Instant::now();
         loop {
             let taken = self.take(session, count)?;
             let end = [
-                (self.packets >= count, End::Count),
-                (has_left(), End::Left),
-                (start.elapsed() > longest, End::Time),
-                (self.writer.written() > MAX_BYTES, End::Size),
+                (self.packets >= count, CaptureEnd::Count),
+                (has_left(), CaptureEnd::Left),
+                (start.elapsed() > longest, CaptureEnd::Time),
+                (self.writer.written() > MAX_BYTES, CaptureEnd::Size),
             ];
             if let Some((_, end)) = end.into_iter().find(|(is_over, _)| *is_over) {
                 return Ok(end);

@@ -77,10 +77,10 @@ counters! {
 pub struct HeavyHitters {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    shared: Arc<Shared>,
+    shared: Arc<HitterTables>,
 }
 
-struct Shared {
+struct HitterTables {
     tables: Mutex<Tables>,
     /// Zones whose flood has begun, for automatic limits.
     begun: Mutex<Vec<FloodBegun>>,
@@ -130,7 +130,7 @@ impl HeavyHitters {
         let seed = random_seed()
             .map_err(|error| HittersError::Thread(std::io::Error::other(error.to_string())))?;
         let tables = Mutex::new(Tables::new(config, rules, seed));
-        let shared = Arc::new(Shared { tables, begun: Mutex::default(), counters });
+        let shared = Arc::new(HitterTables { tables, begun: Mutex::default(), counters });
         let stop = Arc::new(AtomicBool::new(false));
         let counter = Counter { cores, shared: Arc::clone(&shared), clock, lines: (0, 0) };
         let stopping = Arc::clone(&stop);
@@ -176,7 +176,7 @@ impl Drop for HeavyHitters {
 /// The thread that counts.
 struct Counter {
     cores: Vec<Core>,
-    shared: Arc<Shared>,
+    shared: Arc<HitterTables>,
     clock: Clock,
     /// The minute under way, and the lines that the log has of it.
     lines: (u64, u32),

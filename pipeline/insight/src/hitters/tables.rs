@@ -12,7 +12,7 @@ use pmdns_stages::wire::name::Seed;
 use super::floods::{Bounds, Floods, News};
 use super::windows::Windows;
 use super::zone::ZoneCut;
-use crate::records::{Head, Mask, QueryRecord, Source, question, rcode, readable};
+use crate::records::{Mask, QueryRecord, QueryRecordHead, Source, question, rcode, readable};
 
 /// Everything that is counted.
 pub(super) struct Tables {
@@ -57,7 +57,7 @@ impl Tables {
         self.name = name_in_hand;
     }
 
-    fn count(&mut self, head: &Head, name: &[u8], qtype: u16, rcode: Rcode) {
+    fn count(&mut self, head: &QueryRecordHead, name: &[u8], qtype: u16, rcode: Rcode) {
         use Source::{
             Drop, Error, Failure, Forward, Hit, Late, Local, Miss, Policy, Stale, Truncated,
         };
@@ -101,7 +101,7 @@ impl Tables {
     }
 
     /// Whether a list has the rule that gave a local answer.
-    fn is_blocked(&self, head: &Head, name: &[u8], qtype: u16) -> bool {
+    fn is_blocked(&self, head: &QueryRecordHead, name: &[u8], qtype: u16) -> bool {
         head.list_in(&self.rules, name, qtype).is_some()
     }
 

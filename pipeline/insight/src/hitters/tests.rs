@@ -24,7 +24,7 @@ fn counted() -> Counted {
     let Rings { cores, counters } = lend(&config, &rig.observers).unwrap();
     let seed = random_seed().unwrap();
     let tables = Mutex::new(Tables::new(&config, rig.rules.names(), seed));
-    let shared = Arc::new(Shared { tables, begun: Mutex::default(), counters });
+    let shared = Arc::new(HitterTables { tables, begun: Mutex::default(), counters });
     let counter = Counter { cores, shared, clock: rig.gauges.clock, lines: (0, 0) };
     // Long enough for a worker's next housekeeping.
     std::thread::sleep(Duration::from_millis(11));

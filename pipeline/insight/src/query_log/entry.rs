@@ -7,17 +7,17 @@ use pmdns_engine::upstreams::UpstreamsInUse;
 
 use super::batch::Batch;
 use super::clients::{ClientName, Clients};
-use crate::records::{Head, QueryRecord, Source, question, rcode, readable};
+use crate::records::{QueryRecord, QueryRecordHead, Source, question, rcode, readable};
 
 /// Makes entries of records.
 #[derive(Clone, Debug)]
-pub(super) struct Words {
+pub(super) struct EntryMaker {
     clients: Clients,
     upstreams: UpstreamsInUse,
     rules: RuleNames,
 }
 
-impl Words {
+impl EntryMaker {
     pub(super) fn new(clients: Clients, (rules, upstreams): (RuleNames, UpstreamsInUse)) -> Self {
         Self { clients, upstreams, rules }
     }
@@ -28,7 +28,7 @@ impl Words {
     }
 
     /// The list whose rule answered. The rules in use now are asked, which may have changed since.
-    fn list_of(&self, head: &Head, name: &[u8], qtype: u16) -> Option<String> {
+    fn list_of(&self, head: &QueryRecordHead, name: &[u8], qtype: u16) -> Option<String> {
         let by_rule = [Source::Local, Source::Policy, Source::Truncated, Source::Drop];
         if !by_rule.contains(&head.source) {
             return None;

@@ -16,7 +16,7 @@ use pmdns_config::QueryLogSettings;
 use pmdns_config::files::open_to_append;
 
 use super::batch::Batch;
-use super::entry::Words;
+use super::entry::EntryMaker;
 use super::sink::{Complaints, LogCounters, Sink};
 use pmdns_config::files::{is_in_place, is_passing};
 
@@ -35,7 +35,7 @@ pub(super) struct JsonLines {
     path: PathBuf,
     most_bytes: u64,
     most_files: u32,
-    words: Words,
+    words: EntryMaker,
     file: Option<File>,
     bytes: u64,
     out: Vec<u8>,
@@ -48,7 +48,7 @@ impl JsonLines {
     pub(super) fn open(
         log: &QueryLogSettings,
         path: &Path,
-        words: Words,
+        words: EntryMaker,
         counters: Arc<LogCounters>,
     ) -> io::Result<Self> {
         let mut this = Self {

@@ -34,8 +34,8 @@ use pmdns_engine::upstreams::UpstreamsInUse;
 use self::clients::Clients;
 use self::collector::Collector;
 use self::dnstap::Dnstap;
+use self::entry::EntryMaker;
 pub use self::entry::LogEntry;
-use self::entry::Words;
 use self::json::JsonLines;
 pub use self::sink::{LogCounters, LogSnapshot};
 use self::sink::{Sink, Tap, sink_thread};
@@ -98,7 +98,7 @@ impl OpenLog {
             return Ok(None);
         }
         let clients = Clients::new(log).map_err(QueryLogError::Secret)?;
-        let words = Words::new(clients.clone(), in_use);
+        let words = EntryMaker::new(clients.clone(), in_use);
         let mut sinks: Vec<(_, Box<dyn Sink>, _)> = Vec::new();
         if let Some(reader) = &log.dnstap {
             let counters = Arc::new(LogCounters::default());

@@ -254,7 +254,7 @@ fn old_rows_leave_the_database() {
     };
     let reopened = || {
         let in_use = (RuleNames::default(), UpstreamsInUse::new(&config, without_encrypted));
-        let words = Words::new(Clients::new(&config.query_log).unwrap(), in_use);
+        let words = EntryMaker::new(Clients::new(&config.query_log).unwrap(), in_use);
         Database::open(&config.query_log, &path, words, Arc::default()).unwrap()
     };
     reopened().tend();

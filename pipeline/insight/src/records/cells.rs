@@ -45,7 +45,7 @@ const SUBNET: u8 = 4;
 
 /// Everything about an answer but its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct QueryRecordHead {
     pub(crate) received: Tick,
     pub(crate) left: Tick,
     pub(crate) client: IpAddr,
@@ -63,7 +63,7 @@ pub(crate) struct Head {
     pub(crate) has_subnet: bool,
 }
 
-impl Head {
+impl QueryRecordHead {
     /// The list whose rule has decided about this question of the client. The rules in use now are asked, which may be others.
     pub(crate) fn list_in(&self, rules: &RuleNames, name: &[u8], qtype: u16) -> Option<String> {
         match self.client {
@@ -76,7 +76,7 @@ impl Head {
 /// A record that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueryRecord<'m> {
-    pub(crate) head: Head,
+    pub(crate) head: QueryRecordHead,
     /// The message from its header on, at least to the end of the question, if there is one.
     pub(crate) message: &'m [u8],
 }
@@ -175,7 +175,7 @@ pub(crate) fn records(mut cells: &[[u8; CELL]]) -> impl Iterator<Item = QueryRec
     })
 }
 
-fn read(head: &[u8; CELL]) -> Head {
+fn read(head: &[u8; CELL]) -> QueryRecordHead {
     let marks = head[59];
     let address = |at| -> IpAddr {
         match marks & IPV6 != 0 {
@@ -187,7 +187,7 @@ fn read(head: &[u8; CELL]) -> Head {
     let asked =
         ClientTransport::ALL.get(usize::from(head[58])).copied().unwrap_or(ClientTransport::Tcp);
     let upstream = u16::from_le_bytes(part(head, 54));
-    Head {
+    QueryRecordHead {
         received: u64::from_le_bytes(part(head, 0)),
         left: u64::from_le_bytes(part(head, 8)),
         client: address(16),

@@ -13,7 +13,7 @@ mod rings;
 mod sample;
 mod source;
 
-pub(crate) use cells::{CELL, Head, QueryRecord, records};
+pub(crate) use cells::{CELL, QueryRecord, QueryRecordHead, records};
 pub(crate) use question::{Mask, question, rcode, readable};
 pub use recorder::Losses;
 pub(crate) use recorder::Recording;

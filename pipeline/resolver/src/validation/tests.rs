@@ -5,7 +5,7 @@ use pmdns_stages::testing::query;
 use pmdns_stages::wire::dns::rtype;
 use pmdns_validator::{TrustAnchor, ValidationJob, Validator};
 
-use super::turns::{End, Event, Turns};
+use super::turns::{Event, JobEnd, Turns};
 use super::*;
 use crate::questions::plan::Transport;
 use crate::questions::prefixes::tests::lengths;
@@ -110,7 +110,7 @@ fn audit_03_zones_take_turns_however_many_replies_one_has() {
         turns.add(job, (slot, zone.as_bytes().into()), (), Duration::ZERO);
     }
     let ended = std::iter::from_fn(|| turns.step(&mut validator, 0)).map(|event| match event {
-        Event::Done(slot, (), End::Judged(_), _) => slot,
+        Event::Done(slot, (), JobEnd::Judged(_), _) => slot,
         event => panic!("{event:?}"),
     });
     assert_eq!(ended.collect::<Vec<_>>(), [0, 4, 1, 5, 2, 3]);
@@ -136,7 +136,7 @@ fn audit_03_no_room_for_keys_ends_those_who_had_none_and_others_ask_again() {
     for slot in 0..3 {
         assert_eq!(step(&mut turns, &mut validator), [slot], "one asks for all");
         let shed = turns.fetched(&mut validator, &wanted, Fetched::Shed);
-        assert!(matches!(shed, Some(Event::Done(ended, (), End::Shed, _)) if ended == slot));
+        assert!(matches!(shed, Some(Event::Done(ended, (), JobEnd::Shed, _)) if ended == slot));
     }
     assert!(step(&mut turns, &mut validator).is_empty());
 }

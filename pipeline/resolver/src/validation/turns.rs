@@ -42,12 +42,12 @@ pub(super) enum Event<T> {
     /// A question to the upstreams, for the job in this slot.
     Ask(usize, Wanted),
     /// The end of the job in this slot, and what it has cost.
-    Done(usize, T, End, Cost),
+    Done(usize, T, JobEnd, Cost),
 }
 
 /// How a job ends.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum JobEnd {
     /// With a judgement.
     Judged(Judgement),
     /// There was no time.
@@ -121,7 +121,7 @@ impl<T> Turns<T> {
     pub(super) fn expire(&mut self, now: Duration) -> Option<Event<T>> {
         self.first_deadline().filter(|deadline| *deadline <= now)?;
         let first = self.deadlines.pop_front()?;
-        self.end(first, End::Late)
+        self.end(first, JobEnd::Late)
     }
 
     /// Lets the first job that can go on take a step.
@@ -133,7 +133,7 @@ impl<T> Turns<T> {
                 self.go_on(number);
                 None
             }
-            Progress::Done(judgement) => self.end(number, End::Judged(judgement)),
+            Progress::Done(judgement) => self.end(number, JobEnd::Judged(judgement)),
             Progress::Fetch { name, qtype } => {
                 self.release(number);
                 self.ask(number, (name, qtype), validator)
@@ -175,7 +175,7 @@ impl<T> Turns<T> {
             Fetched::Shed => {
                 let (asker, others) = waiting.split_first()?;
                 others.iter().for_each(|number| self.go_on(*number));
-                return self.end(*asker, End::Shed);
+                return self.end(*asker, JobEnd::Shed);
             }
         };
         let mut waiting = waiting.into_iter().filter(|number| self.jobs.contains_key(number));
@@ -188,7 +188,7 @@ impl<T> Turns<T> {
         None
     }
 
-    fn end(&mut self, number: Number, end: End) -> Option<Event<T>> {
+    fn end(&mut self, number: Number, end: JobEnd) -> Option<Event<T>> {
         self.release(number);
         let Running { slot, owner, job, .. } = self.jobs.remove(&number)?;
         Some(Event::Done(slot, owner, end, job.cost()))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pmdns_validator::slots::zone_of;
 use pmdns_validator::{Judgement, Question, TrustAnchors, Validator, ValidatorLimits, pass_on};
 
-use super::turns::{End, Event, Turns};
+use super::turns::{Event, JobEnd, Turns};
 use super::{ReplyVerdict, Sound, ValidationReport, Work};
 
 /// Replies under validation, and their validator.
@@ -72,12 +72,12 @@ fn report(event: Event<Owner>) -> ValidationReport {
         Event::Ask(slot, (name, qtype)) => ValidationReport::Fetch { slot, name, qtype },
         Event::Done(slot, owner, end, cost) => {
             let verdict = match end {
-                End::Judged(judgement) => {
+                JobEnd::Judged(judgement) => {
                     tracing::debug!("a reply is {:?}", judgement.verdict);
                     verdict(&judgement, &owner.reply, owner.dnssec_ok)
                 }
-                End::Late => ReplyVerdict::Late,
-                End::Shed => ReplyVerdict::Shed(owner.reply),
+                JobEnd::Late => ReplyVerdict::Late,
+                JobEnd::Shed => ReplyVerdict::Shed(owner.reply),
             };
             ValidationReport::Verdict { slot, verdict, cost }
         }

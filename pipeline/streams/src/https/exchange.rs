@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::Site;
 use super::freshness::max_age;
-use crate::client::{Client, Part, Unanswered};
+use crate::client::{AnswerPart, Client, Unanswered};
 use crate::framing::MAX_QUERY;
 
 /// The media type of queries and answers (section 6).
@@ -48,7 +48,7 @@ where
     let query = query(request, site, client).await?;
     let answer = client.ask(&query).await.map_err(status)?;
     let age = max_age(&answer);
-    let body = client.send(answer, Part::Message).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
+    let body = client.send(answer, AnswerPart::Message).ok_or(StatusCode::SERVICE_UNAVAILABLE)?;
     let length = body.len();
     // RFC 9110 section 9.3.2: the headers that GET would have, and no body.
     let mut response = Response::new(if is_head { Full::default() } else { Full::new(body) });

@@ -17,7 +17,7 @@ use pmdns_config::narrow::to_u32;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use crate::client::{Client, End};
+use crate::client::{Client, ConnectionEnd};
 use crate::service::ConnectionLimits;
 
 /// Bytes of a request's headers.
@@ -102,7 +102,7 @@ async fn drive<C: Future>(
         _ = connection.as_mut() => return,
         end = client.end() => end,
     };
-    if end != End::SlowReader {
+    if end != ConnectionEnd::SlowReader {
         shut_down(connection.as_mut());
         drop(timeout(client.service.limits.io_timeout, connection).await);
     }

@@ -4,7 +4,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::{RuleDecision, RuleSource, Ruleset, Verdict, policy_verdict};
+use super::{RuleDecision, RuleSource, RuleVerdict, Ruleset, policy_verdict};
 use crate::answer::{Answer, LocalRef};
 use crate::cache::{Head, Key, Words, message_start};
 use crate::packet::Packet;
@@ -90,7 +90,7 @@ impl Ruleset {
         message: &[u8],
         view: u8,
         end: Option<u8>,
-    ) -> (RuleSource, Verdict) {
+    ) -> (RuleSource, RuleVerdict) {
         let (names, candidates) =
             (alias_names(key, message), self.read.filter.candidates(key.name));
         let (aliases, end) = (self.aliases(&names), end.unwrap_or(u8::MAX));
@@ -113,8 +113,8 @@ impl Ruleset {
 
     /// What rules say of an answer in a view: those about the names that its aliases lead to, and about the addresses and name
     /// servers in it.
-    fn verdict_in_view(&self, judged: &Judged<'_>, view: u8) -> (RuleSource, Verdict) {
-        const PASS: Verdict = (RuleDecision::Pass, None);
+    fn verdict_in_view(&self, judged: &Judged<'_>, view: u8) -> (RuleSource, RuleVerdict) {
+        const PASS: RuleVerdict = (RuleDecision::Pass, None);
         let Judged { key, candidates, message, aliases, end } = *judged;
         let said = |name: &[u8]| self.runtime.as_ref()?.override_of(name, view);
         if said(key.name) == Some(None) {

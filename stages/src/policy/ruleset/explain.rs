@@ -1,6 +1,6 @@
 //! The verdict of the rules on a query, and the rule that decides: for people who ask why.
 
-use super::{RuleDecision, Ruleset, Verdict};
+use super::{RuleDecision, RuleVerdict, Ruleset};
 use crate::cache::{Entry, NameBuffer};
 use crate::policy::list_number::ListNumber;
 use crate::wire::layout::Who;
@@ -48,7 +48,7 @@ pub struct Explained {
 }
 
 impl Explained {
-    fn of((source, (decision, why)): (RuleSource, Verdict)) -> Self {
+    fn of((source, (decision, why)): (RuleSource, RuleVerdict)) -> Self {
         let outcome = match decision {
             RuleDecision::Pass => RuleOutcome::Pass,
             RuleDecision::Truncated => RuleOutcome::Truncated,

@@ -155,13 +155,13 @@ mod tests {
     use pmdns_engine::clock::Clock;
 
     use super::*;
-    use crate::records::Head;
+    use crate::records::QueryRecordHead;
 
     const ANSWER: &[u8] =
         b"\x12\x34\x81\x80\0\x01\0\x01\0\0\0\0\x01a\0\0\x01\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x05\0\x04\xc0\0\x02\x01";
 
-    fn head() -> Head {
-        Head {
+    fn head() -> QueryRecordHead {
+        QueryRecordHead {
             received: 0,
             left: 0,
             client: "192.0.2.77".parse().unwrap(),
@@ -180,7 +180,7 @@ mod tests {
         all.windows(part.len()).any(|window| window == part)
     }
 
-    fn message(head: Head, client: ClientName) -> Vec<u8> {
+    fn message(head: QueryRecordHead, client: ClientName) -> Vec<u8> {
         let batch = Batch::new(Vec::new(), Clock::start());
         let mut out = Vec::new();
         let record = QueryRecord { head, message: ANSWER };
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn nothing_tells_more_of_a_client_than_its_name_in_the_log() {
         let own = head().client;
-        let seen = Head { has_subnet: true, ..head() };
+        let seen = QueryRecordHead { has_subnet: true, ..head() };
         for (client, name) in [
             (ClientName::Prefix("192.0.2.0".parse().unwrap()), &b"\x22\x04\xc0\0\x02\0"[..]),
             (ClientName::Hash(7), b"\x1a\x11#0000000000000007"),
@@ -223,8 +223,12 @@ mod tests {
 
     #[test]
     fn a_query_without_an_answer_is_a_client_query() {
-        let dropped =
-            Head { source: Source::Drop, is_cut: true, asked: ClientTransport::Quic, ..head() };
+        let dropped = QueryRecordHead {
+            source: Source::Drop,
+            is_cut: true,
+            asked: ClientTransport::Quic,
+            ..head()
+        };
         let out = message(dropped, ClientName::Full(head().client));
         assert!(contains(&out, b"\x08\x05\x10\x01\x18\x07"));
         assert!(contains(&out, b"\x52\x13\x12\x34\x81\x80\0\x01\0\0"), "the query");

@@ -17,7 +17,7 @@ use pmdns_config::QueryLogSettings;
 use rusqlite::{Connection, params};
 
 use super::batch::Batch;
-use super::entry::Words;
+use super::entry::EntryMaker;
 use super::sink::{Complaints, LogCounters, Sink};
 pub use file::{OpenError, is_database};
 
@@ -54,7 +54,7 @@ pub(super) struct Database {
     path: PathBuf,
     keeps_us: u64,
     keeps_rows: u64,
-    words: Words,
+    words: EntryMaker,
     connection: Option<Connection>,
     next_look: Instant,
     complaints: Complaints,
@@ -65,7 +65,7 @@ impl Database {
     pub(super) fn open(
         log: &QueryLogSettings,
         path: &Path,
-        words: Words,
+        words: EntryMaker,
         counters: Arc<LogCounters>,
     ) -> Result<Self> {
         let mut this = Self {

@@ -31,7 +31,7 @@ impl Drop for Folder {
 /// The sink of the database at `path`, as a start opens it.
 fn opened(path: &Path) -> Database {
     let config = config(&format!("[query_log]\nsqlite = {path:?}"));
-    let words = Words::new(
+    let words = EntryMaker::new(
         Clients::new(&config.query_log).unwrap(),
         (RuleNames::default(), UpstreamsInUse::new(&config, without_encrypted)),
     );
