@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::name::{NameError, wire_name};
-use crate::presentation::{self, Entries, is_meta, read_data};
+use crate::presentation::{self, ZoneFileEntries, is_meta, read_data};
 
 /// `[[local]]`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -144,7 +144,7 @@ fn record_data(rtype: u16, data: &str) -> Result<Box<[u8]>, LocalProblem> {
     check_one_line(data)?;
     let fail =
         |why: String| LocalProblem::Data { data: data.to_owned(), rtype: type_name(rtype), why };
-    let mut entries = Entries::new(data.as_bytes());
+    let mut entries = ZoneFileEntries::new(data.as_bytes());
     let words = entries.next().map_err(|(_, why)| fail(why))?.map(|entry| entry.words());
     let data = read_data(rtype, words.unwrap_or_default(), None).map_err(|(_, why)| fail(why))?;
     Ok(data.into_boxed_slice())

@@ -6,7 +6,7 @@ use super::directive::GenerateWords;
 use super::head::{RecordHead, ZoneRecord, of_type};
 use super::number::decimal;
 use super::text::put_name;
-use super::words::{Entries, Word, shown};
+use super::words::{Word, ZoneFileEntries, shown};
 use crate::narrow::{low_u8, low_u32};
 
 /// Records that one directive makes, at most: those of a reverse zone of 65,536 addresses, sixteen times.
@@ -83,7 +83,7 @@ impl Generate {
         put_name(&mut name, &owner, Some(origin))?;
         name.make_ascii_lowercase();
         let text = filled(&self.data, number)?;
-        let mut entries = Entries::new(&text);
+        let mut entries = ZoneFileEntries::new(&text);
         let entry = entries.next().map_err(|(_, problem)| problem)?;
         let words = entry.map(|entry| entry.words().to_vec()).unwrap_or_default();
         let data = read_data(self.rtype, &words, Some(origin))

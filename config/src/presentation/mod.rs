@@ -27,7 +27,7 @@ pub(crate) use data::{MAX_DATA, read_data, suits};
 pub(crate) use head::ZoneRecord;
 pub(crate) use text::name_of;
 pub(crate) use types::{SetType, is_meta, set_type, type_name, type_number};
-pub(crate) use words::Entries;
+pub(crate) use words::ZoneFileEntries;
 pub(crate) use zone::Zone;
 
 #[cfg(test)]

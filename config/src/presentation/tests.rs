@@ -2,14 +2,14 @@
 
 mod zone;
 
-use super::words::{Entries, Word};
+use super::words::{Word, ZoneFileEntries};
 use super::{read_data, suits, type_name, type_number};
 
 const ORIGIN: &[u8] = b"\x07example\0";
 
 /// The data that a text stands for, or the problem.
 fn read(rtype: &str, text: &str) -> Result<Vec<u8>, String> {
-    let mut entries = Entries::new(text.as_bytes());
+    let mut entries = ZoneFileEntries::new(text.as_bytes());
     let words: Vec<Word<'_>> = match entries.next().map_err(|(_, problem)| problem)? {
         Some(entry) => entry.words().to_vec(),
         None => Vec::new(),

@@ -65,7 +65,7 @@ impl<'e, 't> ZoneFileEntry<'e, 't> {
 pub(crate) type Mistake = (u64, Problem);
 
 /// Reads text entry by entry.
-pub(crate) struct Entries<'t> {
+pub(crate) struct ZoneFileEntries<'t> {
     rest: &'t [u8],
     line: u64,
     /// Words of the entry. Kept from one to the next, so that memory is taken once.
@@ -75,7 +75,7 @@ pub(crate) struct Entries<'t> {
     opened_at: u64,
 }
 
-impl<'t> Entries<'t> {
+impl<'t> ZoneFileEntries<'t> {
     pub(crate) fn new(text: &'t [u8]) -> Self {
         Self { rest: text, line: 1, words: Vec::new(), open: 0, opened_at: 0 }
     }
@@ -218,7 +218,7 @@ mod tests {
 
     /// The words of each entry, with a blank before the first if it begins with one.
     fn cut(text: &str) -> Result<Vec<String>, Mistake> {
-        let mut entries = Entries::new(text.as_bytes());
+        let mut entries = ZoneFileEntries::new(text.as_bytes());
         let mut all = Vec::new();
         while let Some(entry) = entries.next()? {
             let word = |word: &Word<'_>| String::from_utf8_lossy(word.text).into_owned();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn lines_and_joints_are_known() {
-        let mut entries = Entries::new(b"\na (k=\"v\"\n k \"v\"\n)");
+        let mut entries = ZoneFileEntries::new(b"\na (k=\"v\"\n k \"v\"\n)");
         let entry = entries.next().unwrap().unwrap();
         let seen: Vec<_> = entry.words.iter().map(|word| (word.line, word.is_joined)).collect();
         assert_eq!(seen, [(2, false), (2, false), (2, true), (3, false), (3, false)]);

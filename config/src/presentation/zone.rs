@@ -9,7 +9,7 @@ use super::generate::Generate;
 use super::head::{RecordHead, ZoneRecord, of_type};
 use super::text::put_name;
 use super::types::{SetType, set_type};
-use super::words::{Entries, Mistake, ZoneFileEntry};
+use super::words::{Mistake, ZoneFileEntries, ZoneFileEntry};
 use crate::limits::MAX_TTL;
 
 /// The TTL of a record before any is known.
@@ -23,7 +23,7 @@ const OBSOLETE: [u16; 2] = [3, 4];
 
 /// The text of a zone, read record by record.
 pub(crate) struct Zone<'t> {
-    entries: Entries<'t>,
+    entries: ZoneFileEntries<'t>,
     context: Context,
     /// The records that a `$GENERATE` still has to make, and the line of its end.
     making: Option<(Generate, u64)>,
@@ -55,7 +55,7 @@ impl<'t> Zone<'t> {
             default_ttl: None,
             last_ttl: None,
         };
-        Self { entries: Entries::new(text), context, making: None }
+        Self { entries: ZoneFileEntries::new(text), context, making: None }
     }
 
     /// The next record, and the line that its entry ends at.

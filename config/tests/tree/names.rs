@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::files::files;
 
 /// Words that say too little of a type: much has a state, a place and entries. Each with the types that have it.
-const VAGUE_TYPES: [(&str, &[&str]); 17] = [
+const VAGUE_TYPES: [(&str, &[&str]); 19] = [
     // The answer of the line to a packet.
     ("Answer", &["stages/src/answer.rs"]),
     ("Asked", &[]),
     ("Door", &[]),
+    // Answers by their number.
+    ("Entries", &["stages/src/policy/local.rs"]),
     // An entry of the cache is the one that is meant elsewhere.
     ("Entry", &["nics/src/pcap/mod.rs", "stages/src/cache/entry.rs"]),
     ("End", &["stages/src/cache/scrub.rs"]),
@@ -24,6 +26,7 @@ const VAGUE_TYPES: [(&str, &[&str]); 17] = [
     ("Said", &[]),
     ("Shared", &["nics/src/heap.rs"]),
     ("State", &[]),
+    ("Table", &["nics/src/xdp/settings.rs"]),
     ("Told", &[]),
     ("Trust", &[]),
 ];

@@ -101,7 +101,7 @@ pub(crate) struct DraftKey {
 
 /// One table.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct DraftTable {
     pub(crate) name: &'static str,
     pub(crate) entries: Vec<DraftKey>,
     pub(crate) origin: Option<Origin>,
@@ -111,7 +111,7 @@ pub(crate) struct Table {
     proposals: Vec<(&'static str, String, Origin)>,
 }
 
-impl Table {
+impl DraftTable {
     /// Sets a key. What it was before is returned.
     pub(crate) fn set(
         &mut self,
@@ -202,7 +202,7 @@ pub(crate) enum Line {
 /// The tables so far, and the settings that are not in them.
 #[derive(Default)]
 pub(crate) struct Draft {
-    pub(crate) tables: Vec<Table>,
+    pub(crate) tables: Vec<DraftTable>,
     /// Settings without a counterpart, or with one that differs.
     pub(crate) unmapped: Vec<Remark>,
     /// Settings that pmdns needs no counterpart of.
@@ -215,7 +215,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// The table that stands once.
-    pub(crate) fn single(&mut self, name: &'static str) -> &mut Table {
+    pub(crate) fn single(&mut self, name: &'static str) -> &mut DraftTable {
         let at = match self.tables.iter().position(|table| table.name == name) {
             Some(at) => at,
             None => {
@@ -227,7 +227,7 @@ impl Draft {
     }
 
     /// The port; its name and device are for the operator to change.
-    pub(crate) fn port(&mut self) -> &mut Table {
+    pub(crate) fn port(&mut self) -> &mut DraftTable {
         let port = self.single("port");
         if port.entries.is_empty() {
             port.note = "Write the PCI address of your NIC (`pmdns doctor` lists them), and the prefix length behind each address."
@@ -239,15 +239,15 @@ impl Draft {
     }
 
     /// One more table of this name.
-    pub(crate) fn add(&mut self, name: &'static str, origin: Option<Origin>) -> &mut Table {
+    pub(crate) fn add(&mut self, name: &'static str, origin: Option<Origin>) -> &mut DraftTable {
         let at = self.tables.len();
         let (entries, note, proposals) = (Vec::new(), String::new(), Vec::new());
-        self.tables.push(Table { name, entries, origin, note, proposals });
+        self.tables.push(DraftTable { name, entries, origin, note, proposals });
         &mut self.tables[at]
     }
 
     /// All tables of a name.
-    pub(crate) fn all(&self, name: &'static str) -> impl Iterator<Item = &Table> {
+    pub(crate) fn all(&self, name: &'static str) -> impl Iterator<Item = &DraftTable> {
         self.tables.iter().filter(move |table| table.name == name)
     }
 
@@ -344,7 +344,7 @@ impl Draft {
         for (name, is_many) in TABLES {
             let tables = self.tables.iter().enumerate();
             let has_lines =
-                |table: &Table| !table.entries.is_empty() || !table.proposals.is_empty();
+                |table: &DraftTable| !table.entries.is_empty() || !table.proposals.is_empty();
             let of_name =
                 tables.filter(|(_, table)| table.name == name && (is_many || has_lines(table)));
             for (at, table) in of_name {
@@ -378,7 +378,7 @@ impl Output {
         self.lines.push(line);
     }
 
-    fn entries(&mut self, at: usize, table: &Table, sources: &Sources<'_>) {
+    fn entries(&mut self, at: usize, table: &DraftTable, sources: &Sources<'_>) {
         for (entry_at, entry) in table.entries.iter().enumerate() {
             let key = entry.key;
             if let ([item], true) = (&entry.items[..], entry.is_list) {

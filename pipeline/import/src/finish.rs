@@ -7,7 +7,7 @@ use pmdns_config::limits::{MAX_UPSTREAMS, MAX_VIEWS};
 use pmdns_config::{BrokenRule, Config, ConfigError, DEFAULT_GROUP, DEFAULT_VIEW};
 
 use crate::clients::{ByClient, SettingValue};
-use crate::draft::{Draft, Line, Remark, Table, Value};
+use crate::draft::{Draft, DraftTable, Line, Remark, Value};
 use crate::limits::MAX_ROUNDS;
 use crate::source::{Origin, Sources, shown};
 use crate::{Import, ImportError};
@@ -101,7 +101,7 @@ fn asks_default(draft: &Draft) -> bool {
 
 /// All addresses of ours and of upstreams, as they are written.
 fn addresses(draft: &Draft) -> Vec<String> {
-    let of = |table: &Table| [table.texts("address"), table.texts("addresses")].concat();
+    let of = |table: &DraftTable| [table.texts("address"), table.texts("addresses")].concat();
     draft.tables.iter().flat_map(of).collect()
 }
 
@@ -124,7 +124,7 @@ fn keep_upstreams(draft: &mut Draft, excess: usize) {
     }
 }
 
-fn group_of(upstream: &Table) -> &str {
+fn group_of(upstream: &DraftTable) -> &str {
     upstream.text("group").unwrap_or(DEFAULT_GROUP)
 }
 
@@ -140,7 +140,7 @@ fn prune(draft: &mut Draft) {
     };
     let has: BTreeSet<String> =
         draft.all("upstream").map(|table| group_of(table).to_owned()).collect();
-    let empty = |table: &Table, key: &str| {
+    let empty = |table: &DraftTable, key: &str| {
         table.text(key).is_some_and(|group| group != DEFAULT_GROUP && !has.contains(group))
     };
     take_out(draft, |table| {
@@ -162,7 +162,7 @@ fn prune(draft: &mut Draft) {
     for table in ["local", "zone", "rpz", "dns64", "rebinding", "forward"] {
         named.extend(texts(draft, table, "views"));
     }
-    let is_idle = |table: &Table| {
+    let is_idle = |table: &DraftTable| {
         // Tables for all others alone make it differ from them.
         let is_used = table.text("group").is_some()
             || named.contains(DEFAULT_GROUP)
@@ -193,7 +193,7 @@ fn prune(draft: &mut Draft) {
 }
 
 /// Cuts the clients of idle views out of those of others: without their view they are in none.
-fn cut_idle(draft: &mut Draft, is_idle: &impl Fn(&Table) -> bool) {
+fn cut_idle(draft: &mut Draft, is_idle: &impl Fn(&DraftTable) -> bool) {
     let mut clients = ByClient::all(SettingValue::by_default(None));
     for (at, table) in draft.tables.iter().enumerate().filter(|(_, table)| table.name == "view") {
         let value = Some(at).filter(|_| !is_idle(table));
@@ -222,7 +222,7 @@ fn cut_idle(draft: &mut Draft, is_idle: &impl Fn(&Table) -> bool) {
 
 /// Takes out the tables that `why` has a reason against, and lists them. With the reason: whether access or privacy depends
 /// on them.
-fn take_out(draft: &mut Draft, why: impl Fn(&Table) -> Option<(&'static str, bool)>) {
+fn take_out(draft: &mut Draft, why: impl Fn(&DraftTable) -> Option<(&'static str, bool)>) {
     let Draft { tables, unmapped, .. } = draft;
     tables.retain(|table| match why(table) {
         Some((why, is_decisive)) => {

@@ -26,7 +26,7 @@ use crate::counters::AllCounters;
 use crate::entrances::{Bell, Entrance, Entrances};
 use crate::lock::lock;
 use crate::query_sender::QuerySender;
-use crate::table::{SharedTable, Table};
+use crate::table::{SharedTable, StreamQueryTable};
 
 /// The name of the port in reports.
 pub const PORT_NAME: &str = "streams";
@@ -154,7 +154,8 @@ fn exits(
             queue.push((producer, Arc::clone(&exit)));
             rings.push(consumer);
         }
-        let table: SharedTable = Arc::new(Mutex::new(Table::new(to_u8(thread), capacity)));
+        let table: SharedTable =
+            Arc::new(Mutex::new(StreamQueryTable::new(to_u8(thread), capacity)));
         let sender = QuerySender::new(Arc::clone(entrances), Arc::clone(&table), budget.clone());
         let counters = entrances.counters.clone();
         let budget = budget.clone();

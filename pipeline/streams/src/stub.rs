@@ -21,7 +21,7 @@ use crate::lock::lock;
 use crate::places::{ConnectionPlace, ConnectionPlaces, Lost};
 use crate::query_sender::QuerySender;
 use crate::service::{ConnectionLimits, Service};
-use crate::table::{SharedTable, Table};
+use crate::table::{SharedTable, StreamQueryTable};
 use crate::testing::{config, everybody};
 #[cfg(all(test, feature = "tls"))]
 pub(crate) use pem::{NAME, Pem};
@@ -107,7 +107,7 @@ impl Line {
             queues: Box::new([Entrance { ring: Mutex::new(ring), bell: Arc::default() }]),
             seed: [7; 16],
         };
-        let table: SharedTable = Arc::new(Mutex::new(Table::new(0, capacity)));
+        let table: SharedTable = Arc::new(Mutex::new(StreamQueryTable::new(0, capacity)));
         let budget = Budget::new(config.streams.max_buffered_bytes_in_all.bytes());
         let service = Service {
             sender: QuerySender::new(Arc::new(entrances), Arc::clone(&table), budget.clone()),

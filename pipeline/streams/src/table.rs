@@ -33,7 +33,7 @@ pub(crate) struct Waiting {
 
 /// The places of queries. The frames of a query carry the number of its place and how often that was used before.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct StreamQueryTable {
     thread: u8,
     places: ShareTable<ClientPrefix, Waiting>,
 }
@@ -47,9 +47,9 @@ pub(crate) struct Opened {
 }
 
 /// The queries of one thread, which only this thread asks for. So nobody waits for the lock.
-pub(crate) type SharedTable = Arc<Mutex<Table>>;
+pub(crate) type SharedTable = Arc<Mutex<StreamQueryTable>>;
 
-impl Table {
+impl StreamQueryTable {
     /// A table of `capacity` places, at most 65,536.
     pub(crate) fn new(thread: u8, capacity: usize) -> Self {
         Self { thread, places: ShareTable::new(capacity.clamp(1, MAX_PLACES)) }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     /// Opens a query of a host, and returns the hosts that lost one for it; `None`: it got no place.
-    fn open(table: &mut Table, host: u8, now: Instant) -> Option<Vec<u8>> {
+    fn open(table: &mut StreamQueryTable, host: u8, now: Instant) -> Option<Vec<u8>> {
         let Opened { result, displaced } = table.open(waiting(host, now));
         let hosts = displaced.iter().map(|waiting| waiting.query[0]).collect();
         result.is_ok().then_some(hosts)
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn attack_b_prefixes_with_slow_questions_lose_places_to_a_newcomer() {
         let now = Instant::now();
-        let mut table = Table::new(0, 8);
+        let mut table = StreamQueryTable::new(0, 8);
         for host in [1, 2, 3, 4, 1, 2, 3, 4] {
             assert_eq!(open(&mut table, host, now), Some(vec![]));
         }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_late_finds_nobody() {
         let now = Instant::now();
-        let mut table = Table::new(7, 4);
+        let mut table = StreamQueryTable::new(7, 4);
         let late = table.open(waiting(1, now)).result.unwrap();
         let other = table.open(waiting(2, now + Duration::from_secs(2))).result.unwrap();
         assert_eq!(table.expire(now + Duration::from_secs(1)).len(), 1);

@@ -11,7 +11,7 @@ use crate::name::{self, Name};
 use crate::nsec3::Proof;
 use crate::outline::{Claim, Denial};
 use crate::sets::{Checked, Reply, Zone};
-use crate::table::Table;
+use crate::table::NameStatusTable;
 use crate::trust::{TrustAnchors, zone_name};
 use crate::verdict::SecurityStatus;
 
@@ -21,7 +21,7 @@ const MAX_BESIDE: usize = 8;
 /// The means to judge a job.
 pub(crate) struct Judge<'v> {
     pub(crate) trust: &'v TrustAnchors,
-    pub(crate) table: &'v mut Table,
+    pub(crate) table: &'v mut NameStatusTable,
     pub(crate) job: &'v mut ValidationJob,
     pub(crate) now: u64,
 }

@@ -57,7 +57,7 @@ pub use verdict::{Judgement, Progress, Question, SecurityStatus};
 
 use judge::Judge;
 use limits::Halt;
-use table::Table;
+use table::NameStatusTable;
 
 /// The most steps of one job. It is a second guard: the budgets end every sensible job long before.
 const MAX_STEPS: u32 = 4096;
@@ -66,7 +66,7 @@ const MAX_STEPS: u32 = 4096;
 #[derive(Debug)]
 pub struct Validator {
     trust: TrustAnchors,
-    table: Table,
+    table: NameStatusTable,
     limits: ValidatorLimits,
 }
 
@@ -80,7 +80,7 @@ impl Validator {
     /// The same, for trust anchors that are already parsed.
     #[must_use]
     pub fn trusting(trust: TrustAnchors, limits: ValidatorLimits) -> Self {
-        Self { trust, table: Table::new(limits), limits }
+        Self { trust, table: NameStatusTable::new(limits), limits }
     }
 
     /// Begins to judge a reply. `now` is in seconds since 1970, here and below.

@@ -37,7 +37,7 @@ struct NameStatusEntry {
 
 /// States by name.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct NameStatusTable {
     entries: LruCache<Name, NameStatusEntry>,
     bytes: usize,
     limits: ValidatorLimits,
@@ -46,7 +46,7 @@ pub(crate) struct Table {
 /// Bytes of an entry beside what its state holds: the entry itself twice, for the list and the index.
 const ENTRY_LEN: usize = 2 * size_of::<NameStatusEntry>() + 64;
 
-impl Table {
+impl NameStatusTable {
     pub(crate) fn new(limits: ValidatorLimits) -> Self {
         // Memory is taken as entries come, so that a validator that sees few zones is small.
         Self { entries: LruCache::unbounded(), bytes: 0, limits }
@@ -113,8 +113,8 @@ fn size(name: &[u8], entry: &NameStatusEntry) -> usize {
 mod tests {
     use super::*;
 
-    fn table(zones: usize, zone_bytes: usize) -> Table {
-        Table::new(ValidatorLimits { zones, zone_bytes, ..ValidatorLimits::default() })
+    fn table(zones: usize, zone_bytes: usize) -> NameStatusTable {
+        NameStatusTable::new(ValidatorLimits { zones, zone_bytes, ..ValidatorLimits::default() })
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pmdns_config::{Config, View};
 
 use super::bucket::Allowance;
 use super::prefixes::ClientPrefixes;
-use super::table::{Table, TableSlot};
+use super::table::{BucketTable, TableSlot};
 use crate::packet::{Packet, Tick};
 use crate::wire::layout::Who;
 use crate::wire::name::Seed;
@@ -36,7 +36,7 @@ pub struct Limiter {
     allowance: Option<Allowance>,
     /// The same by view; empty if no view has a limit of its own.
     of_views: Box<[Option<Allowance>]>,
-    table: Table,
+    table: BucketTable,
     prefixes: ClientPrefixes,
     slip: u32,
     dry_run: bool,
@@ -62,7 +62,7 @@ impl Limiter {
         let of_views: Box<[_]> =
             std::iter::once(others).chain(config.views.iter().map(of_view)).collect();
         let slots = if of_views.iter().any(Option::is_some) { settings.table } else { 0 };
-        Self { of_views, table: Table::new(slots as usize), ..everyone }
+        Self { of_views, table: BucketTable::new(slots as usize), ..everyone }
     }
 
     /// The limit on queries that the cache cannot answer.
@@ -112,7 +112,7 @@ impl Limiter {
         Self {
             allowance,
             of_views: Box::default(),
-            table: Table::new(slots as usize),
+            table: BucketTable::new(slots as usize),
             prefixes: ClientPrefixes::new(settings, seed),
             slip: settings.slip,
             dry_run: settings.dry_run,

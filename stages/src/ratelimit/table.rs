@@ -23,7 +23,7 @@ const _: () = assert!(size_of::<Set>() == 64, "a look at all slots reads one cac
 
 /// The buckets of one core.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct BucketTable {
     /// A power of two of them.
     sets: Box<[Set]>,
     /// Queries over the limit since one last slipped through, per slot. Only floods read it, so it
@@ -38,7 +38,7 @@ pub(super) struct TableSlot {
     way: usize,
 }
 
-impl Table {
+impl BucketTable {
     /// A table of at least `slots` slots, rounded up to a power of two.
     pub(super) fn new(slots: usize) -> Self {
         let sets = slots.div_ceil(WAYS).next_power_of_two();
@@ -119,13 +119,13 @@ mod tests {
     #[test]
     fn a_table_has_room_for_what_was_asked() {
         for (slots, sets) in [(0, 1), (1, 1), (4, 1), (5, 2), (64, 16), (65_536, 16_384)] {
-            assert_eq!(Table::new(slots).sets.len(), sets);
+            assert_eq!(BucketTable::new(slots).sets.len(), sets);
         }
     }
 
     #[test]
     fn a_prefix_keeps_its_slot() {
-        let mut table = Table::new(64);
+        let mut table = BucketTable::new(64);
         let places = [1u64, 2, 3, 4].map(|tag| table.place(tag << 32 | 5));
         assert_eq!([1u64, 2, 3, 4].map(|tag| table.place(tag << 32 | 5)), places);
         assert!(places.iter().all(|place| place.set == 5));

@@ -16,7 +16,7 @@ const MAX_TOLD: usize = 3;
 
 /// The entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entries {
+pub(super) struct NameEntries {
     /// By name in wire format. Those of views stand before the one of all views, which has no view.
     by_name: BTreeMap<Box<[u8]>, Vec<NameEntry>>,
     count: usize,
@@ -76,7 +76,7 @@ pub(super) fn check_views(views: &[String], config: &Config) -> Result<(), Refus
     }
 }
 
-impl Entries {
+impl NameEntries {
     pub(super) fn len(&self) -> usize {
         self.count
     }

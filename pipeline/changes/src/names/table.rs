@@ -8,13 +8,13 @@ use pmdns_config::{Config, LocalRecord, type_number, wire_name};
 use pmdns_control::answers::{AddedRecord, EntriesDone, EntryPage, NameEntry, RecordPage};
 use pmdns_control::{Call, EntryRequest, Page, RecordChoice, RecordRequest, Refusal};
 
-use super::entries::{self, Entries, list_entries};
+use super::entries::{self, NameEntries, list_entries};
 use crate::{Author, JournalLine, KeptChanges, OperatorChange, Refused, Subject, What};
 
 /// Everything that was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameTable {
-    pub(super) entries: Entries,
+    pub(super) entries: NameEntries,
     /// By name in wire format.
     records: BTreeMap<Box<[u8]>, Vec<AddedRecord>>,
 }

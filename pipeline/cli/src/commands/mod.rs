@@ -95,7 +95,7 @@ enum Command {
     Unblock(names::Unblock),
     /// Print the names that are blocked and allowed on a running instance, at most 1,000.
     #[command(after_help = "Example: pmdns entries ads.example.com --json")]
-    Entries(names::Entries),
+    Entries(names::EntriesCommand),
     /// Add, remove or list local records of a running instance.
     Local {
         /// The command.

@@ -52,7 +52,7 @@ pub(super) struct Unblock {
 }
 
 #[derive(Args)]
-pub(super) struct Entries {
+pub(super) struct EntriesCommand {
     /// Begin after this name.
     after: Option<String>,
     /// Where it is asked, and how it is printed.
@@ -89,7 +89,7 @@ impl Unblock {
     }
 }
 
-impl Entries {
+impl EntriesCommand {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.listed.show(ask::Entries(first_page(self.after)))
     }

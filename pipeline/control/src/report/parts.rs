@@ -124,18 +124,18 @@ pub(super) fn numbers<'de, D: Deserializer<'de>>(part: D) -> Result<Named, D::Er
 
 /// A part that is nothing but its counters.
 #[derive(Deserialize)]
-struct Table(#[serde(deserialize_with = "numbers")] Named);
+struct PartCounters(#[serde(deserialize_with = "numbers")] Named);
 
 /// The counters of parts that have numbers.
 pub(super) fn tables<'de, D: Deserializer<'de>>(parts: D) -> Result<Vec<Named>, D::Error> {
-    let tables = Vec::<Table>::deserialize(parts)?;
-    Ok(tables.into_iter().map(|Table(counters)| counters).collect())
+    let tables = Vec::<PartCounters>::deserialize(parts)?;
+    Ok(tables.into_iter().map(|PartCounters(counters)| counters).collect())
 }
 
 /// The counters of a part that there may be.
 pub(super) fn table<'de, D: Deserializer<'de>>(part: D) -> Result<Option<Named>, D::Error> {
-    let table = Option::<Table>::deserialize(part)?;
-    Ok(table.map(|Table(counters)| counters))
+    let table = Option::<PartCounters>::deserialize(part)?;
+    Ok(table.map(|PartCounters(counters)| counters))
 }
 
 /// The counter of this name. An instance of another version may not have it: then it is zero.

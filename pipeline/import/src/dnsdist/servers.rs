@@ -8,7 +8,7 @@ use pmdns_config::DEFAULT_GROUP;
 use super::call::Call;
 use super::lua::Value;
 use super::names::{group, note_relative, socket};
-use crate::draft::{Table, Value as Written};
+use crate::draft::{DraftTable, Value as Written};
 use crate::meaning::{Forwarder, Upstream};
 use crate::source::Origin;
 
@@ -183,7 +183,7 @@ pub(super) fn finish(forwarder: &mut Forwarder, servers: Vec<Server>) {
     }
     for (group, mut servers) in groups {
         servers.sort_by_key(|server| server.order);
-        let of_group = |table: &&Table| table.text("name") == Some(&*group);
+        let of_group = |table: &&DraftTable| table.text("name") == Some(&*group);
         let strategy = forwarder.draft.all("group").find(of_group);
         let is_by_turns = strategy.and_then(|table| table.text("strategy")) == Some("round_robin");
         if strategy.is_none() && servers.len() > 1 {

@@ -6,7 +6,7 @@ use super::access::{self, Clients, Unknown};
 use super::names::Names;
 use super::statement::Statement;
 use crate::clients::SettingValue;
-use crate::draft::{Table, Value};
+use crate::draft::{DraftTable, Value};
 use crate::meaning::{Forwarder, NONE, network, truth};
 use crate::source::Origin;
 
@@ -18,7 +18,7 @@ type Networks = Vec<(Prefix, Option<Origin>)>;
 
 pub(super) fn map(one: &Statement, views: &[String], names: &Names<'_>, forwarder: &mut Forwarder) {
     let origin = one.origin();
-    let is_for_all = |table: &Table| table.values("views").next().is_none();
+    let is_for_all = |table: &DraftTable| table.values("views").next().is_none();
     if !views.is_empty() && forwarder.draft.all("dns64").any(is_for_all) {
         forwarder.draft.unmapped(&origin, "the prefixes of `options` hold in this view too");
     }
