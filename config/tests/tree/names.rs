@@ -11,11 +11,11 @@ const VAGUE_TYPES: [(&str, &[&str]); 19] = [
     ("Answer", &["stages/src/answer.rs"]),
     ("Asked", &[]),
     ("Door", &[]),
+    ("End", &["stages/src/cache/scrub.rs"]),
     // Answers by their number.
     ("Entries", &["stages/src/policy/local.rs"]),
     // An entry of the cache is the one that is meant elsewhere.
     ("Entry", &["nics/src/pcap/mod.rs", "stages/src/cache/entry.rs"]),
-    ("End", &["stages/src/cache/scrub.rs"]),
     ("Found", &["stages/src/cache/read.rs"]),
     ("Heard", &["nics/src/dpdk/hear.rs"]),
     ("Lap", &[]),

@@ -161,8 +161,8 @@ async fn reload(State(calls): State<CallSender>, Extension(by): Extension<By>) -
 
 /// Have the next process take over, with the program and the file as they are now
 #[utoipa::path(post, path = "/api/v1/upgrade", tag = "instance")]
-async fn upgrade(State(calls): State<CallSender>, Extension(by): Extension<By>) -> Answer {
-    Answer(calls.ask(Call::Upgrade, &by.name).await)
+async fn upgrade(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Upgrade, &by.name).await)
 }
 
 /// Take answers out of the cache
