@@ -12,7 +12,6 @@ use pmdns::health::watch::WatchError;
 #[cfg(feature = "dpdk")]
 use pmdns::keeper::KeeperError;
 use pmdns::log::LogError;
-use pmdns::query_log::find::FindError;
 use pmdns::replay::ReplayError;
 #[cfg(feature = "dpdk")]
 use pmdns::run::RunError;
@@ -57,8 +56,6 @@ pub(crate) enum Failure {
     #[error("this pmdns was built without DPDK: `replay` and `check` work, `run` does not")]
     NoDpdk,
     #[error(transparent)]
-    Find(#[from] FindError),
-    #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]
     File(#[from] SnapshotError),
@@ -74,8 +71,7 @@ impl Failure {
         match self {
             Self::Config(_) | Self::Wrong(_) | Self::Log(_) => 2,
             Self::Unmet(_, code) => *code,
-            Self::Unloadable(_) | Self::Find(FindError::Wrong(_)) => 2,
-            Self::Find(FindError::Search(_)) => 1,
+            Self::Unloadable(_) => 2,
             #[cfg(feature = "dpdk")]
             Self::Run(error) => match error {
                 RunError::Engine(error) => of_engine(error),

@@ -18,13 +18,11 @@ use pmdns::handover::{LeftByCrash, TakeOver};
 use pmdns::health::watch;
 #[cfg(feature = "dpdk")]
 use pmdns::keeper;
-use pmdns::query_log::find;
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, Before, RunError};
 use pmdns::{log, machine, replay};
 use pmdns_cli::{Arguments, CheckReport, Dpdk, Program, ProgramError};
 use pmdns_config::{Config, ConfigText};
-use pmdns_control::query_log::{LogEntry, LogSearch};
 use pmdns_control::report::Report;
 use pmdns_engine::snapshot;
 #[cfg(feature = "dpdk")]
@@ -96,14 +94,6 @@ impl Program for Pmdns {
 
     fn watch(&self, config: &Config) -> Result<(), ProgramError> {
         Ok(watch::run(config).map_err(Failure::from)?)
-    }
-
-    fn search_log(
-        &self,
-        database: &Path,
-        search: &LogSearch,
-    ) -> Result<Vec<LogEntry>, ProgramError> {
-        Ok(find::find(database, search).map_err(Failure::from)?)
     }
 
     fn check_dump(&self, dump: &File, path: &Path) -> Result<(), ProgramError> {

@@ -42,11 +42,6 @@ pub enum Failure {
         /// Why.
         source: io::Error,
     },
-    /// The configuration names no database of a query log.
-    #[error(
-        "{} has no `query_log.sqlite`; write --file DATABASE, or set it and restart", .0.display()
-    )]
-    NoDatabase(PathBuf),
     /// The instance does not do it.
     #[error(transparent)]
     Ask(#[from] ClientError),
@@ -131,8 +126,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Program(error) => error.exit_code,
-            Self::Config(_) | Self::Import(_) | Self::Write { .. } | Self::NoDatabase(_) => 2,
-            Self::Reload(_) => 2,
+            Self::Config(_) | Self::Import(_) | Self::Write { .. } | Self::Reload(_) => 2,
             Self::Upgrade(_) => 1,
             Self::Ask(error)
             | Self::Capture(CaptureError::Ask(error))

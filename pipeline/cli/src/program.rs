@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use pmdns_config::Config;
-use pmdns_control::query_log::{LogEntry, LogSearch};
 use pmdns_control::report::Report;
 use pmdns_nics::machine::{Machine, UnmetCondition};
 
@@ -45,17 +44,6 @@ pub trait Program {
     ///
     /// There is no interface for it, or signals cannot be caught.
     fn watch(&self, config: &Config) -> Result<(), ProgramError>;
-
-    /// Searches in the database of a query log.
-    ///
-    /// # Errors
-    ///
-    /// No entry can be so, or the database cannot be read.
-    fn search_log(
-        &self,
-        database: &Path,
-        search: &LogSearch,
-    ) -> Result<Vec<LogEntry>, ProgramError>;
 
     /// Checks a dump of the cache from beginning to end.
     ///

@@ -1,10 +1,13 @@
 //! Searches in the query log.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+
+use crate::date::date;
 
 /// Entries that one search gives, at most.
 pub const MAX_FOUND: u32 = 10_000;
@@ -120,9 +123,60 @@ pub struct LogEntry {
     pub latency_us: u64,
 }
 
+impl fmt::Display for LogPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entries.iter().try_for_each(|entry| writeln!(f, "{entry}"))
+    }
+}
+
+impl fmt::Display for LogEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, transport, name, record_type, source, latency_us, .. } = self;
+        let (seconds, part) = (self.time_us / 1_000_000, self.time_us % 1_000_000);
+        let rcode = if self.rcode.is_empty() { "-" } else { &self.rcode };
+        write!(f, "{}.{part:06}Z {client} {transport} {name} ", date(seconds))?;
+        write!(f, "{record_type} {rcode} {source}")?;
+        if let Some(by) = self.list.as_ref().or(self.upstream.as_ref()) {
+            write!(f, " by {by}")?;
+        }
+        write!(f, " {latency_us} us")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_is_a_line() {
+        let blocked = LogEntry {
+            time_us: 951_827_696_000_001,
+            client: "192.0.2.7".to_owned(),
+            transport: "udp".to_owned(),
+            name: "ads.example".to_owned(),
+            record_type: "A".to_owned(),
+            source: "drop".to_owned(),
+            list: Some("/etc/ads".to_owned()),
+            ..LogEntry::default()
+        };
+        let passed = LogEntry {
+            time_us: 1_735_689_599_999_999,
+            rcode: "NOERROR".to_owned(),
+            source: "hit".to_owned(),
+            list: None,
+            latency_us: 3,
+            ..blocked.clone()
+        };
+        let page = LogPage { entries: vec![passed, blocked], ..LogPage::default() };
+        assert_eq!(
+            page.to_string(),
+            "2024-12-31T23:59:59.999999Z 192.0.2.7 udp ads.example A NOERROR hit 3 us\n\
+             2000-02-29T12:34:56.000001Z 192.0.2.7 udp ads.example A - drop by /etc/ads 0 us\n"
+        );
+        assert_eq!(LogPage::default().to_string(), "");
+        let first = LogEntry::default().to_string();
+        assert!(first.starts_with("1970-01-01T00:00:00.000000Z "), "{first}");
+    }
 
     #[test]
     fn an_age_is_a_number_with_a_unit() {

@@ -1,11 +1,11 @@
-//! Searches in the database: for `pmdns log`, and for callers of a running instance.
+//! Searches in the database, for callers of a running instance.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pmdns_config::{Config, QueryLogSettings};
 use pmdns_control::Refusal;
 use pmdns_control::query_log::{LogPage, LogSearch};
-use pmdns_insight::query_log::{LogEntry, SearchError, search};
+use pmdns_insight::query_log::search;
 
 use super::check::check;
 use pmdns_control::Caller;
@@ -13,23 +13,6 @@ use pmdns_control::jobs::Jobs;
 
 /// Searches of clients at a time.
 const MAX_SEARCHES: usize = 4;
-
-/// Why nothing is found.
-#[derive(Debug, thiserror::Error)]
-pub enum FindError {
-    /// It is no search.
-    #[error("{0}")]
-    Wrong(String),
-    /// The search.
-    #[error(transparent)]
-    Search(#[from] SearchError),
-}
-
-/// Searches in the database at `path`.
-pub fn find(path: &Path, what: &LogSearch) -> Result<Vec<LogEntry>, FindError> {
-    check(what).map_err(FindError::Wrong)?;
-    Ok(search(path, what)?)
-}
 
 /// Searches that callers of a running instance ask for, each on a thread of its own.
 #[derive(Clone, Debug)]

@@ -12,13 +12,14 @@ use pmdns_control::cache::CachePage;
 use pmdns_control::health::NodeHealth;
 use pmdns_control::hitters::{Floods, HitterTable, LimitTable};
 use pmdns_control::lookup::LookupReport;
+use pmdns_control::query_log::LogPage;
 use pmdns_control::trace::TraceReport;
 use serde_json::json;
 
 use super::{Folder, instance, pmdns, told};
 
-/// What is no listing: two files, and the query log, whose command reads the database itself.
-const OTHERS: [&str; 3] = ["/api/v1/capture", "/api/v1/cache/dump", "/api/v1/log"];
+/// What is no listing, but a file.
+const OTHERS: [&str; 2] = ["/api/v1/capture", "/api/v1/cache/dump"];
 
 /// The commands, each with a reply of its instance.
 fn listings() -> Vec<(&'static str, serde_json::Value)> {
@@ -38,6 +39,7 @@ fn listings() -> Vec<(&'static str, serde_json::Value)> {
         ("client show 192.0.2.7", json!(ClientAnswer::default())),
         ("lookup a.example", json!(LookupReport::default())),
         ("trace", json!(TraceReport::default())),
+        ("log --since 10m --client 192.0.2.7", json!(LogPage::default())),
         ("cache", json!(CachePage::default())),
         ("hitters", json!(HitterTable::default())),
         ("floods", json!(Floods::default())),
@@ -76,4 +78,20 @@ fn whatever_the_api_shows_a_command_shows_for_people_and_as_json() {
     let shown = Call::ROUTES.iter().filter(|row| row.method == Method::GET).map(|row| row.path);
     let shown: BTreeSet<&str> = shown.filter(|path| !OTHERS.contains(path)).collect();
     assert_eq!(asked, shown, "what the API shows, and what commands ask for");
+}
+
+#[test]
+fn a_search_of_the_log_asks_for_what_its_options_say() {
+    let folder = Folder::new("log");
+    let socket = folder.path("log.sock");
+    let served = instance(&socket, json!(LogPage::default()).to_string(), 1);
+    let options = "log --since 10m --client 192.0.2.7 --name a.example --type AAAA --rcode NXDOMAIN --blocked --limit 9";
+    let words: Vec<&str> = options.split(' ').chain(["--socket", &*socket]).collect();
+    assert_eq!(told(&pmdns(&words)), (Some(0), String::new(), String::new()));
+    assert_eq!(
+        served.join().unwrap(),
+        [
+            "GET /api/v1/log?since=600s&client=192.0.2.7&name=a.example&type=AAAA&rcode=NXDOMAIN&blocked=true&limit=9 HTTP/1.1"
+        ]
+    );
 }

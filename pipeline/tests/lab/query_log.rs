@@ -149,7 +149,7 @@ fn database() {
         "/run/lab/ads.txt"
     );
     let find = |arguments: &[&str]| {
-        let all = [&["log", "--file", "/run/lab/log/q.db"], arguments].concat();
+        let all = [&["log", "--socket", "/run/lab/pmdns.sock"], arguments].concat();
         let output = run(&all);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()

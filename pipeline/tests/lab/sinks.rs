@@ -203,7 +203,8 @@ fn a_disk_that_becomes_read_only_ends_nothing() {
         assert!(number(&pmdns, "/query_log/2/failures") > 0);
         assert!(number(&pmdns, "/query_log/3/failures") > 0);
         assert!(!order("dump /run/lab/small/dump").0);
-        let found = run(&["log", "--file", "/run/lab/small/q.db", "--name", "n1.bulk.test"]);
+        let socket = "/run/lab/pmdns.sock";
+        let found = run(&["log", "--socket", socket, "--name", "n1.bulk.test"]);
         assert!(found.status.success() && !found.stdout.is_empty(), "{found:?}");
         assert_eq!(dig(TAP_V4, "n1.kept.example A").status, "NXDOMAIN");
         assert_eq!(dig(TAP_V4, "n2.bulk.test A").status, "NOERROR");

@@ -151,7 +151,7 @@ enum Command {
     /// Follow packets through the stages of a running instance, with the cycles of each, until Ctrl-C or `-n` packets.
     #[command(after_help = "Example: pmdns trace -n 2 --name example.com")]
     Trace(packets::Trace),
-    /// Search the database of the query log, the newest entries first.
+    /// Search the query log of a running instance, the newest entries first.
     #[command(after_help = "Example: pmdns log --since 10m --client 192.0.2.7 --blocked")]
     Log(log::Log),
     /// Print names, clients and zones that come most to a running instance.
@@ -226,7 +226,7 @@ impl Command {
             Self::Lookup(it) => it.run(),
             Self::Capture(it) => it.run(),
             Self::Trace(it) => it.run(),
-            Self::Log(it) => it.run(program),
+            Self::Log(it) => it.run(),
             Self::Hitters(it) => it.run(),
             Self::Floods(it) => it.run(),
             Self::Limit(it) => it.run(),
