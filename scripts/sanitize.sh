@@ -44,12 +44,13 @@ if [[ $sanitizer == lab ]]; then
         tap:: upstreams:: malformed privileges::audit_12_a
 elif [[ $sanitizer == address ]]; then
     run -p pmdns-config -p pmdns-import -p pmdns-nics -p pmdns-stages --lib
-    run -p pmdns-resolver -p pmdns-engine --lib --test slowpath --test kernel --test line
+    run -p pmdns-resolver -p pmdns-engine --lib
+    run -p pmdns-engine --test all -- slowpath:: kernel:: line::
     run -p pmdns-encrypted --lib --test upstreams
     run -p pmdns --lib
 else
     run -p pmdns-nics --lib
     run -p pmdns-stages --lib cache
     run -p pmdns-engine --lib ring
-    run -p pmdns-engine --test line
+    run -p pmdns-engine --test all -- line::
 fi

@@ -1,4 +1,4 @@
-//! What every file of the tree keeps to, what the book says, and who imports whom.
+//! What every file of the tree keeps to, what the book and the examples say, and who imports whom.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -6,6 +6,8 @@ mod book;
 mod code_map;
 mod counted;
 mod crates;
+mod documentation;
+mod examples;
 mod files;
 mod found;
 mod functions;

@@ -113,7 +113,7 @@ fn every_path_of_the_settings_is_named_and_walked() {
     fields.sort_unstable();
     last.sort_unstable();
     assert_eq!(fields, last, "the fields of settings, and the keys in config/src/paths.rs");
-    let conditions = text("pipeline/tests/command_line/conditions.rs");
+    let conditions = text("pipeline/tests/all/command_line/conditions.rs");
     let all = conditions.split_once("const ALL_PATHS: &str = r#\"").unwrap().1;
     let walked = walked(all.split_once("\"#;").unwrap().0);
     for key in named {

@@ -5,13 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 #[allow(dead_code, reason = "it is shared with tests that use more of it")]
-#[path = "kernel/driver.rs"]
+#[path = "all/kernel/driver.rs"]
 mod driver;
 #[allow(dead_code, unused_imports, reason = "it is shared with tests that use more of it")]
 #[path = "rig/mod.rs"]
 mod rig;
 #[allow(dead_code, reason = "it is shared with tests that use more of it")]
-#[path = "kernel/stub.rs"]
+#[path = "all/kernel/stub.rs"]
 mod stub;
 
 use std::io::{self, Write};

@@ -17,7 +17,7 @@ pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted = pmdns_
 
 mod bootstrap;
 #[expect(dead_code, reason = "the tests of the engine use more of it")]
-#[path = "../../../engine/tests/kernel/driver.rs"]
+#[path = "../../../engine/tests/all/kernel/driver.rs"]
 mod driver;
 mod encrypted;
 #[expect(dead_code, unused_imports, reason = "the tests of the engine use more of it")]
@@ -25,5 +25,5 @@ mod encrypted;
 mod rig;
 mod server;
 #[expect(dead_code, reason = "the tests of the engine use more of it")]
-#[path = "../../../engine/tests/kernel/stub.rs"]
+#[path = "../../../engine/tests/all/kernel/stub.rs"]
 mod stub;

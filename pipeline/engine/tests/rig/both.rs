@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use pmdns_stages::testing::query;
 
-use crate::rig::{Setup, upstream};
-use crate::stub::{Stub, unused};
+use super::rig::{Setup, upstream};
+use super::stub::{Stub, unused};
 
 /// The kernel, or its model, hears by ICMP that nobody listens there, and the socket says so.
 #[test]

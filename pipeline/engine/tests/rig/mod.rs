@@ -1,7 +1,7 @@
 //! One slow path with a test at both ends of its rings: what it is told, and what clients get of it.
 //!
-//! `crate::driver` says how it goes on. In `slowpath/` it is turned by hand, with a clock that stands still and a model of a
-//! network. In `kernel/` it is a thread with the kernel's sockets. `crate::stub` has the upstreams.
+//! `driver` beside it says how it goes on. In `slowpath/` it is turned by hand, with a clock that stands still and a model of a
+//! network. In `kernel/` it is a thread with the kernel's sockets. `stub` has the upstreams.
 
 mod asked;
 mod over_port;
@@ -40,7 +40,8 @@ use pmdns_stages::wire::{be16, be32, ip, name};
 pub(crate) use asked::Asked;
 pub(crate) use setup::{Setup, purge_of, upstream};
 
-use crate::driver::Driver;
+use super::driver::Driver;
+use super::stub::Stub;
 use setup::SEED;
 
 /// A second.
@@ -138,10 +139,10 @@ impl Rig {
             acl: pmdns_config::AclSettings::open(),
             ..Config::default()
         };
-        if crate::BY_PORT {
+        if super::BY_PORT {
             over_port::ask(&mut config, setup.gateways);
         }
-        let upstreams = UpstreamsInUse::new(&config, crate::LOAD_ENCRYPTED);
+        let upstreams = UpstreamsInUse::new(&config, super::LOAD_ENCRYPTED);
         publisher.set_upstreams(upstreams.clone());
         let cache_jobs = CacheJobs::new(vec![give], Arc::clone(&cache), clock, config.scope_map());
         let anchors = Anchors::load(&setup.dnssec).unwrap();
@@ -167,7 +168,7 @@ impl Rig {
         };
         let parts = SlowPathParts {
             resolver,
-            encrypted: (crate::LOAD_ENCRYPTED)(&config).unwrap_or_else(|error| panic!("{error}")),
+            encrypted: (super::LOAD_ENCRYPTED)(&config).unwrap_or_else(|error| panic!("{error}")),
             inlets: Inlets {
                 misses: inlets,
                 answered_by: vec![0; setup.workers],
@@ -175,7 +176,7 @@ impl Rig {
                 burst: pmdns_engine::slowpath::burst(false, setup.workers),
                 rules: inboxes.slow_path.remove(0),
             },
-            ports: crate::BY_PORT.then(|| over_port::parts(&config, &pool, seed)),
+            ports: super::BY_PORT.then(|| over_port::parts(&config, &pool, seed)),
             outlets: vec![outlet],
             clock,
             requests: taken,

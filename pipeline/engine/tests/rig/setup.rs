@@ -8,8 +8,7 @@ use pmdns_config::{
 };
 use pmdns_stages::cache::Purge;
 
-use super::Rig;
-use crate::stub::Stub;
+use super::{Rig, Stub};
 
 /// What keys are hashed with, unless a test says otherwise.
 pub(super) const SEED: [u8; 16] = [9; 16];
