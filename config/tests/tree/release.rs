@@ -25,7 +25,8 @@ const LEFT_OUT: [(&str, &str); 12] = [
 #[cfg_attr(
     not(debug_assertions),
     ignore = "NOTHING RAN of the programs allocations and simulator, \
-              of the modules data_core, health/checks, line/limits, port, reload, scenarios, slowpath, nor of one test each of clock, narrow, snapshot"
+              of the modules data_core, health/checks, line/limits, port, reload, scenarios, slowpath, \
+              nor of one test each of clock, narrow, snapshot"
 )]
 fn tests_that_a_release_leaves_out_are_named() {
     let mut found: Vec<String> = files().iter().flat_map(left_out).collect();
