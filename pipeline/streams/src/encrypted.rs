@@ -100,12 +100,7 @@ impl Encryption {
     /// Serves clients over TLS, for ever.
     async fn serve_tls(self, listener: TcpListener, service: Service) {
         accept(listener, Transport::Tls, service, move |stream, client, place, service| {
-            let tls = Arc::clone(&self.tls);
-            async move {
-                if let Some(stream) = handshake(tls, stream, Transport::Tls, &service).await {
-                    dot(stream, client, &place, &service).await;
-                }
-            }
+            secure(Arc::clone(&self.tls), stream, client, place, service)
         })
         .await;
     }
@@ -205,15 +200,17 @@ async fn handshake(
     None
 }
 
-/// DNS over TLS (RFC 7858): the same messages as over TCP.
-async fn dot(
-    stream: TlsStream<TcpStream>,
+/// Serves a connection with DNS over TLS (RFC 7858): the same messages as over TCP.
+async fn secure(
+    tls: Arc<ServerConfig>,
+    stream: TcpStream,
     client: SocketAddr,
-    place: &ConnectionPlace,
-    service: &Service,
+    place: ConnectionPlace,
+    service: Service,
 ) {
-    let mut stream = BufferedStream::new(stream);
-    framing::serve(&mut stream, client, place, service).await;
+    let stream = handshake(tls, stream, Transport::Tls, &service).await;
+    let Some(mut stream) = stream.map(BufferedStream::new) else { return };
+    framing::serve(&mut stream, client, &place, &service).await;
     // The client sees by it that nothing was cut off (RFC 8446 section 6.1).
     drop(timeout(service.limits.io_timeout, stream.shutdown()).await);
 }

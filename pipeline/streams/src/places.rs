@@ -4,7 +4,6 @@
 //! displaces one of the prefix with most: the one that has asked nothing for longest.
 
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -126,20 +125,24 @@ impl ConnectionPlaces {
     }
 
     /// What `work` gives, if that is within the time that a connection has for its first query at the load of each moment.
-    pub(crate) async fn in_time<T>(
+    ///
+    /// The work has memory of its own, which it gives back: a task keeps room for all that it ever waits for.
+    pub(crate) fn in_time<T>(
         &self,
         calm: Duration,
         work: impl Future<Output = T>,
-    ) -> Option<T> {
-        let (begun, mut load, mut work) = (Instant::now(), self.load(), pin!(work));
-        loop {
-            let limit = load.borrow_and_update().first_time(calm);
-            tokio::select! {
-                biased;
-                done = &mut work => return Some(done),
-                () = sleep_until(begun + limit) => return None,
-                // The sender is in the places, and does not end.
-                _ = load.changed() => {}
+    ) -> impl Future<Output = Option<T>> {
+        let (begun, mut load, mut work) = (Instant::now(), self.load(), Box::pin(work));
+        async move {
+            loop {
+                let limit = load.borrow_and_update().first_time(calm);
+                tokio::select! {
+                    biased;
+                    done = &mut work => return Some(done),
+                    () = sleep_until(begun + limit) => return None,
+                    // The sender is in the places, and does not end.
+                    _ = load.changed() => {}
+                }
             }
         }
     }

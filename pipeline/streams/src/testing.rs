@@ -10,13 +10,17 @@ use pmdns_config::{ClientPrefix, Config, PrefixLengths, RateLimitSettings, Strea
 use pmdns_nics::stream::{IdleTime, STREAM_MESSAGE};
 use pmdns_nics::{Burst, MAX_BURST, PortPlan, Rss};
 use socket2::{Domain, Socket, Type};
+use tokio::net::TcpStream;
 
 use crate::access::AccessList;
 use crate::counters::{AllCounters, StreamSnapshot};
 use crate::driver::{self, StreamPortParts};
 use crate::listeners::Listeners;
+use crate::places::ConnectionPlace;
 use crate::query_sender::Transport;
 use crate::server::{ServerParts, Servers};
+use crate::service::Service;
+use crate::tcp::connection;
 
 /// A config whose table `[streams]` has these keys, and an address over TCP.
 pub(crate) fn config(streams: &str) -> Config {
@@ -49,6 +53,18 @@ pub(crate) fn prefix(host: u8) -> ClientPrefix {
 /// An access list that lets everybody ask.
 pub(crate) fn everybody() -> AccessList {
     AccessList::new(Arc::new(|_| true))
+}
+
+/// Bytes of the task of a connection that `serve` serves.
+pub(crate) fn size_of_task<F: Future<Output = ()>>(
+    serve: impl FnOnce(TcpStream, SocketAddr, ConnectionPlace, Service) -> F,
+) -> usize {
+    fn size<A, B, C, D, E, F>(_: impl FnOnce(A, B, C, D, E) -> F) -> usize {
+        size_of::<F>()
+    }
+    size(|stream, client, place, lost, service| {
+        connection(stream, client, place, lost, service, serve)
+    })
 }
 
 /// Turns a query's message into its answer's. `None`: nothing comes back.

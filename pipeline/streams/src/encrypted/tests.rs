@@ -15,6 +15,7 @@ use tokio_rustls::client;
 use super::*;
 use crate::listeners::Listeners;
 use crate::stub::{Line, NAME, Pem, QUERY, answer, long_answer};
+use crate::testing::size_of_task;
 use crate::tls::DOQ;
 
 /// All encrypted transports of a line.
@@ -274,4 +275,14 @@ async fn attack_q_a_client_that_never_goes_on_gets_three_times_its_bytes_at_most
     }
     assert_eq!(rig.counted(Transport::Quic).slow_queries, 1);
     assert!(got > sent && got <= 3 * sent, "{got} bytes for {sent}");
+}
+
+#[test]
+fn an_idle_connection_over_tls_takes_little_memory() {
+    let pem = Pem::new();
+    let certificate = Certificate::load("streams", &pem.certificate, &pem.key).unwrap();
+    let tls = Arc::new(certificate.server(&[DOT]).unwrap());
+    let size =
+        size_of_task(|stream, client, place, service| secure(tls, stream, client, place, service));
+    assert!(size <= 4096, "{size} bytes");
 }
