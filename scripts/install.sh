@@ -12,7 +12,7 @@ BUILD=(dpdk dpdk-dev libdpdk-dev libclang-dev clang pkg-config libpcap-dev libnu
 RUN=(iproute2 iputils-ping bind9-dnsutils)
 LAB=(curl nsd unbound python3-dnspython libldns3 knot knot-module-geoip knot-dnsutils dnsperf fstrm-bin dnstap-ldns sqlite3 jq
     nghttp2-client bind9-utils bind9 dnsdist
-    ethtool tshark util-linux mount e2fsprogs gzip shellcheck valgrind bird2 iperf3 hping3 prometheus)
+    ethtool tshark util-linux mount e2fsprogs gzip shellcheck valgrind bird2 keepalived iperf3 hping3 prometheus)
 # `file` is what virtme-ng asks about kernels; it does not say so in what it depends on.
 VM=(qemu-system-x86 linux-image-amd64 busybox-static file kmod tcpdump python3-venv python3-pip)
 # From PyPI, into a folder of its own: Debian has no package of it.

@@ -139,6 +139,8 @@ mod shared_port;
 mod sinks;
 #[path = "lab/soak.rs"]
 mod soak;
+#[path = "lab/standby.rs"]
+mod standby;
 #[path = "lab/streams.rs"]
 mod streams;
 #[path = "lab/subnets.rs"]

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pmdns_nics::PortFacts;
 
@@ -59,6 +60,24 @@ pub struct Port {
     pub next_hops: Vec<IpAddr>,
     /// Whether its frames are queries of stream clients, without headers of a wire.
     pub is_streams: bool,
+    /// Whether neighbours are told of the addresses that queries come to.
+    pub claim: Claim,
+}
+
+/// Whether a node claims the addresses of its ports. One that stands by does not: neighbours hear of them from another node.
+#[derive(Clone, Debug, Default)]
+pub struct Claim(Arc<AtomicBool>);
+
+impl Claim {
+    /// Whether the node stands by.
+    pub fn is_standby(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The node stands by from now on, or does not.
+    pub fn set_standby(&self, is_standby: bool) {
+        self.0.store(is_standby, Ordering::Relaxed);
+    }
 }
 
 /// The query sources of one port.
@@ -117,6 +136,11 @@ impl Port {
         Self { next_hops, ..self }
     }
 
+    /// The same port, whose addresses are claimed or not.
+    pub fn with_claim(self, claim: Claim) -> Self {
+        Self { claim, ..self }
+    }
+
     /// Whether queries come to this IPv4 address of ours.
     #[inline]
     pub fn is_ours_v4(&self, address: [u8; 4]) -> bool {
@@ -141,13 +165,13 @@ impl Port {
 
     /// Whether neighbours that ask for this IPv4 address by `frame` are told that it is here.
     pub(crate) fn answers_for_v4(&self, address: [u8; 4], frame: &[u8]) -> bool {
-        self.is_ours_v4(address)
+        self.is_ours_v4(address) && !self.claim.is_standby()
             || self.sources.find_v4(address).is_some() && self.asks_in_vlan_of(frame)
     }
 
     /// Whether neighbours that ask for this IPv6 address by `frame` are told that it is here.
     pub(crate) fn answers_for_v6(&self, address: [u8; 16], frame: &[u8]) -> bool {
-        self.is_ours_v6(address)
+        self.is_ours_v6(address) && !self.claim.is_standby()
             || self.sources.find_v6(address).is_some() && self.asks_in_vlan_of(frame)
     }
 

@@ -45,3 +45,11 @@ impl Default for Anycast {
         }
     }
 }
+
+/// `[standby]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Standby {
+    /// Whether this node starts without a claim to the addresses of its ports, until `pmdns activate`.
+    pub at_start: bool,
+}

@@ -134,6 +134,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// Whether this node is fit to serve, and what tells routers so.
     pub anycast: Anycast,
+    /// Whether another node has the addresses at first.
+    pub standby: Standby,
     /// The privileges of the process once it serves.
     pub process: Process,
 }

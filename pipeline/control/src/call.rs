@@ -167,6 +167,10 @@ calls! {
     Drain: Operate POST "/api/v1/drain" -> Done, KNOWN;
     /// Say that clients shall come again.
     Resume: Operate POST "/api/v1/resume" -> Done, KNOWN;
+    /// Claim the addresses of the ports no more.
+    Standby: Operate POST "/api/v1/standby" -> Done, KNOWN;
+    /// Claim them, and tell all neighbours so.
+    Activate: Operate POST "/api/v1/activate" -> Done, KNOWN;
     /// Read the rules anew from the file.
     Reload: Operate POST "/api/v1/reload" -> Done, WORK;
     /// Have the next process take over, with the program and the file as they are now.

@@ -43,6 +43,8 @@ impl Call {
             Self::Health => "health".to_owned(),
             Self::Drain => "drain".to_owned(),
             Self::Resume => "resume".to_owned(),
+            Self::Standby => "standby".to_owned(),
+            Self::Activate => "activate".to_owned(),
             Self::Lookup(request) => lookup(request),
             Self::Cache(search) => cache(search),
             Self::CacheDump => "dump".to_owned(),

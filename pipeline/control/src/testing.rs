@@ -79,6 +79,7 @@ fn report(seconds: u64, millions: u64, drops: u64) -> Report {
     Report {
         state: NodeState::Serving,
         verdict: NodeVerdict::Serving,
+        standby: false,
         problems: Vec::new(),
         version: "1.2.3".to_owned(),
         uptime_seconds: seconds,

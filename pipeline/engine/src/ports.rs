@@ -46,6 +46,13 @@ impl PortNews {
         self.ups.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Has addresses announced if the link is up; else they are as soon as it comes up.
+    pub fn announce_again(&self) {
+        if self.is_up() {
+            self.link_came_up();
+        }
+    }
+
     /// Notes that the link went down.
     pub fn link_went_down(&self) {
         self.is_up.store(false, Ordering::Relaxed);
@@ -268,6 +275,17 @@ mod tests {
             assert_eq!(ups(&lab), expected);
         }
         assert_eq!((lab.watch.link_changes(0), lab.watch.link_changes(1)), (2, 1));
+    }
+
+    #[test]
+    fn addresses_that_are_claimed_are_announced_where_there_is_a_link() {
+        let mut lab = Lab::new(&[true, false]);
+        lab.news.iter().for_each(PortNews::announce_again);
+        let ups = |lab: &Lab| [lab.news[0].ups(), lab.news[1].ups()];
+        assert_eq!(ups(&lab), [2, 0]);
+        lab.hands[1].set(LINK, true);
+        lab.turn();
+        assert_eq!(ups(&lab), [2, 1], "as soon as there is one");
     }
 
     #[test]

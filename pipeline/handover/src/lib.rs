@@ -39,8 +39,8 @@ pub use keeper::{
     ChildEnd, ChildStart, Keeper, KeeperEvent, KeeperOutput, KeeperSignal, ProcessId, SILENCE,
 };
 pub use message::{
-    BadMessage, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE, MAX_PASSED, Offer,
-    PROTOCOL, Passed, PassedCache,
+    BadMessage, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE, MAX_PASSED,
+    NodeRole, Offer, PROTOCOL, Passed, PassedCache,
 };
 pub use notice::{MAX_NOTICE, Notice, SUCCESSOR};
 pub use outgoing::{Outgoing, OutgoingOutput};

@@ -86,6 +86,18 @@ pub struct Offer {
     /// Whether its DPDK has the second name for its files, so that the next one has the first.
     #[serde(default)]
     pub is_second: bool,
+    /// What operators have said of the node.
+    #[serde(default)]
+    pub role: NodeRole,
+}
+
+/// What a node is to clients and to the nodes beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRole {
+    /// Clients shall come to it no more.
+    pub is_drained: bool,
+    /// Another node has its addresses.
+    pub is_standby: bool,
 }
 
 /// A descriptor.
@@ -207,7 +219,12 @@ mod tests {
                 settings: numbers.0,
             });
         }
-        FromOutgoing::Offer(Offer { version: "1".to_owned(), passed, is_second: true })
+        FromOutgoing::Offer(Offer {
+            version: "1".to_owned(),
+            passed,
+            is_second: true,
+            role: NodeRole { is_drained: true, is_standby: false },
+        })
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub fn read(gauges: &Gauges, topology: &Topology, nics: &[Box<dyn Nic>]) -> Repo
         version: env!("CARGO_PKG_VERSION").to_owned(),
         state: NodeState::default(),
         verdict: NodeVerdict::default(),
+        standby: false,
         problems: Vec::new(),
         uptime_seconds: since_start.as_secs(),
         uptime_ticks: now,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
-use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, Offer};
+use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, Offer};
 
 use super::channel::{Channel, MAX_PACKETS, Received};
 use super::passed::check;
@@ -23,6 +23,8 @@ pub struct TakeOver {
     sockets: OpenSockets,
     /// Whether DPDK is to have the second name for its files.
     is_second: bool,
+    /// What operators have said of the node.
+    role: NodeRole,
     /// Whether this process is to end.
     stop: Arc<AtomicBool>,
 }
@@ -46,11 +48,12 @@ impl TakeOver {
         let machine = Incoming::new(HandoverLimits::default(), crate::VERSION, Instant::now());
         let channel = Some(channel);
         let (sockets, stop) = (OpenSockets::default(), Arc::default());
-        let mut begun = Self { machine, channel, sockets, is_second: false, stop };
+        let role = NodeRole::default();
+        let mut begun = Self { machine, channel, sockets, is_second: false, role, stop };
         loop {
             match begun.next()? {
-                IncomingOutput::Prepare(Offer { version, is_second, .. }) => {
-                    begun.is_second = !is_second;
+                IncomingOutput::Prepare(Offer { version, is_second, role, .. }) => {
+                    (begun.is_second, begun.role) = (!is_second, role);
                     tracing::info!("pmdns {version} passes its sockets");
                     return Ok(Some(begun));
                 }
@@ -64,6 +67,11 @@ impl TakeOver {
     /// Whether DPDK is to have the second name for its files: the process before has the first.
     pub(crate) fn is_second(&self) -> bool {
         self.is_second
+    }
+
+    /// What operators have said of the node before.
+    pub(crate) fn role(&self) -> NodeRole {
+        self.role
     }
 
     /// The sockets of the process before. From now on this one may be told to `stop`.

@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use pmdns_config::Config;
 use pmdns_engine::snapshot::CacheJobs;
-use pmdns_handover::{FromIncoming, FromOutgoing, HandoverLimits, Offer, Outgoing, OutgoingOutput};
+use pmdns_handover::{
+    FromIncoming, FromOutgoing, HandoverLimits, NodeRole, Offer, Outgoing, OutgoingOutput,
+};
 use pmdns_nics::dpdk::{are_devices_shared, share_devices};
 
 use super::cache::CacheWriting;
@@ -64,6 +66,8 @@ pub(crate) struct HandOver {
     is_stale: bool,
     /// DPDK has the second name for its files.
     is_second: bool,
+    /// What operators have said of this node.
+    role: NodeRole,
     /// Why the last process has not taken over.
     failure: Option<String>,
 }
@@ -108,6 +112,7 @@ impl HandOver {
             kept: kept.unwrap_or_default(),
             is_stale: false,
             is_second,
+            role: NodeRole::default(),
             failure: None,
         })
     }
@@ -151,6 +156,11 @@ impl HandOver {
     pub(crate) fn set_files(&mut self, files: Vec<Arc<SocketFile>>) {
         self.files = files;
         self.share(false);
+    }
+
+    /// Operators have said this of the node.
+    pub(crate) fn set_role(&mut self, role: NodeRole) {
+        self.role = role;
     }
 
     /// Others are passed from now on in the place of those of this key.
@@ -255,7 +265,8 @@ impl HandOver {
                     Ok(message) => {
                         let passed = self.sockets.passed().0;
                         let version = crate::VERSION.to_owned();
-                        let offer = || Offer { version, passed, is_second: self.is_second };
+                        let (is_second, role) = (self.is_second, self.role);
+                        let offer = || Offer { version, passed, is_second, role };
                         self.machine.receive(message, offer, now);
                     }
                     Err(error) => self.machine.misunderstood(error.to_string()),

@@ -10,6 +10,7 @@ use pmdns_control::answers::{
 };
 use pmdns_control::lookup::{LookupReport, LookupRequest};
 use pmdns_control::{AnyCaller, Call, Caller, PendingCall, Refusal};
+use pmdns_engine::ports::PortNews;
 
 use super::services::Services;
 use crate::control::calls::{difference, lists, state, upstreams, views};
@@ -32,13 +33,10 @@ impl Services<'_> {
             PendingCall::Health(caller) => self.check_health(caller),
             PendingCall::Drain(caller) => self.set_state(NodeState::Drained, caller),
             PendingCall::Resume(caller) => self.set_state(NodeState::Serving, caller),
+            PendingCall::Standby(caller) => self.set_standby(true, caller),
+            PendingCall::Activate(caller) => self.set_standby(false, caller),
             PendingCall::Reload(caller) => self.reloader.ask_for(caller),
-            PendingCall::Upgrade(caller) => match self.passing.request_successor() {
-                Ok(()) => {
-                    caller.done("the next process is started; this one serves until that does")
-                }
-                Err(why) => caller.refuse(Refusal::Unable, why),
-            },
+            PendingCall::Upgrade(caller) => self.upgrade(caller),
             PendingCall::Config(caller) => caller.reply(Ok(self.configuration())),
             PendingCall::ConfigDiff(caller) => self.report_difference(caller),
             PendingCall::Views(caller) => caller.reply(Ok(views(self.reloader.config()))),
@@ -91,6 +89,13 @@ impl Services<'_> {
         }
     }
 
+    fn upgrade(&mut self, caller: Caller) {
+        match self.passing.request_successor() {
+            Ok(()) => caller.done("the next process is started; this one serves until that does"),
+            Err(why) => caller.refuse(Refusal::Unable, why),
+        }
+    }
+
     fn look_up(&self, request: LookupRequest, caller: Caller<LookupReport>) {
         match self.runtime.in_use().with_rules(&self.gauges.names) {
             Some(rules) => self.lookups.run(request, rules, caller),
@@ -133,6 +138,23 @@ impl Services<'_> {
     fn set_state(&mut self, state: NodeState, caller: Caller) {
         self.health.set(state);
         caller.done(state.to_string());
+    }
+
+    /// Claims the addresses of the ports from now on, or does not.
+    fn set_standby(&mut self, is_standby: bool, caller: Caller) {
+        if is_standby == self.claim.is_standby() {
+            return caller.done("nothing to do");
+        }
+        self.claim.set_standby(is_standby);
+        let done = match is_standby {
+            true => "standby: another node has the addresses",
+            false => {
+                self.news.iter().for_each(PortNews::announce_again);
+                "active: the addresses are announced"
+            }
+        };
+        tracing::info!("{done}");
+        caller.done(done);
     }
 
     fn configuration(&self) -> Configuration {

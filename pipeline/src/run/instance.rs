@@ -95,6 +95,7 @@ impl<'c> Instance<'c> {
         let (mut services, mut engine) = Services::start(config, parts)?;
         services.reloader.set_access(streams.as_ref().map(OpenStreams::access));
         if let Some(take_over) = &mut take_over {
+            services.set_role(take_over.role());
             take_over.prepared()?;
         }
         let has_come_with_cache = engine.take_cache(config)?;
@@ -180,6 +181,7 @@ impl<'c> Instance<'c> {
         }
         let services = &mut self.services;
         let is_busy = services.is_busy();
+        self.hand_over.set_role(services.role());
         match self.hand_over.turn(now, is_busy, || services.is_idle()) {
             None => {}
             Some(Step::Drain) => {

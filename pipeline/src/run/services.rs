@@ -18,10 +18,12 @@ use pmdns_engine::observe::ObserverLender;
 use pmdns_engine::ports::{AllPortNews, PortWatch};
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_engine::topology::Topology;
+use pmdns_handover::NodeRole;
 use pmdns_insight::capture::PacketWatch;
 use pmdns_insight::hitters::HeavyHitters;
 use pmdns_insight::query_log::{OpenLog, QueryLogger};
 use pmdns_stages::Tick;
+use pmdns_stages::ports::Claim;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::tls::Certificate;
@@ -35,7 +37,7 @@ use crate::clients::{ClientTableThread, OpenClients};
 use crate::control::cache_jobs::ClientJobs;
 use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report;
-use crate::health::{HealthChecks, Transitions};
+use crate::health::{HealthChecks, NodeState, Transitions};
 use crate::hitters;
 use crate::lists::{Additions, FetchedLists};
 use crate::log;
@@ -96,6 +98,7 @@ pub(super) struct Services<'c> {
     pub(super) watch: PortWatch,
     pub(super) gauges: Gauges,
     pub(super) news: AllPortNews,
+    pub(super) claim: Claim,
     pub(super) cache_jobs: CacheJobs,
     pub(super) reloader: Reloader,
     pub(super) runtime: NameOverrides,
@@ -150,6 +153,7 @@ impl<'c> Services<'c> {
     ) -> Result<(Self, Engine), RunError> {
         let ServiceParts { written, path, mut engine, ports, runtime, core, kept, .. } = parts;
         let (news, gauges) = (Arc::clone(&engine.news), engine.gauges.clone());
+        let claim = engine.claim.clone();
         let (cache_jobs, observers) = (engine.cache_jobs.clone(), engine.observers.clone());
         let prober = engine.prober.take().expect("nobody took it");
         let publisher = engine.rules.take().expect("nobody took it");
@@ -206,6 +210,7 @@ impl<'c> Services<'c> {
             ports,
             gauges,
             news,
+            claim,
             cache_jobs,
         };
         Ok((services, engine))
@@ -218,6 +223,20 @@ impl<'c> Services<'c> {
         self.health.turn(now, &self.news);
         let Self { transitions, gauges, health, .. } = self;
         transitions.poll(now, gauges, || health.groups());
+    }
+
+    /// What operators have said of this node.
+    pub(super) fn role(&self) -> NodeRole {
+        let is_drained = self.health.state() == NodeState::Drained;
+        NodeRole { is_drained, is_standby: self.claim.is_standby() }
+    }
+
+    /// The same was said to the process before this one.
+    pub(super) fn set_role(&mut self, role: NodeRole) {
+        if role.is_drained {
+            self.health.set(NodeState::Drained);
+        }
+        self.claim.set_standby(role.is_standby);
     }
 
     /// Every counter, and what is known of the rest.
@@ -235,6 +254,7 @@ impl<'c> Services<'c> {
         let clients = self.clients.as_ref().map(ClientTableThread::counters);
         Report {
             verdict,
+            standby: self.claim.is_standby(),
             problems: problems.to_vec(),
             policy_zones: zones
                 .map(|(zone, of)| ZoneReport::of(zone, by_name(of.named())))

@@ -92,7 +92,7 @@ fn a_crash_costs_neither_the_cache_nor_the_ports() {
 }
 
 /// Asks until an answer comes.
-fn first_answer() {
+pub(crate) fn first_answer() {
     let client = UdpSocket::bind("10.97.0.1:0").unwrap();
     client.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     wait_until("a question is answered", || {

@@ -192,12 +192,16 @@ fn notice_at<'g>(port: &Port, groups: &'g [[u8; 16]], number: usize) -> Option<(
     let Some(number) = number.checked_sub(count) else {
         return Some((*vlans.first()?, of_sources.nth(number)?));
     };
-    let addresses = port.ipv4.len() + port.ipv6.len();
+    let (ipv4, ipv6) = match port.claim.is_standby() {
+        true => Default::default(),
+        false => (&*port.ipv4, &*port.ipv6),
+    };
+    let addresses = ipv4.len() + ipv6.len();
     let each = addresses + groups.len().div_ceil(MAX_RECORDS);
     let vlan = *vlans.get(number.checked_div(each)?)?;
     let item = number % each;
-    let ipv6 = item.checked_sub(port.ipv4.len());
-    let notice = match (port.ipv4.get(item), ipv6.and_then(|item| port.ipv6.get(item))) {
+    let of_ipv6 = item.checked_sub(ipv4.len()).and_then(|item| ipv6.get(item));
+    let notice = match (ipv4.get(item), of_ipv6) {
         (Some(address), _) => Notice::Ipv4(*address),
         (None, Some(address)) => Notice::Ipv6(*address),
         (None, None) => {
@@ -299,6 +303,14 @@ mod tests {
             assert!(due(&mut announcer, at).is_empty());
         }
         assert!(due(&mut announcer, 99_999).is_empty(), "and no more");
+    }
+
+    #[test]
+    fn a_node_that_stands_by_announces_groups_alone() {
+        let mut announcer = announcer(&[Vlan::Untagged]);
+        announcer.ports[0].claim.set_standby(true);
+        announcer.start_round(0, 0);
+        assert_eq!(due(&mut announcer, 0).len(), 1);
     }
 
     #[test]

@@ -341,6 +341,25 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_for_an_address_of_a_node_that_stands_by_is_not_told() {
+        let mut neighbor = neighbor();
+        let claim = neighbor.ports[0].claim.clone();
+        for (is_standby, expected) in [(true, IGNORED), (false, Step::TRANSMIT)] {
+            claim.set_standby(is_standby);
+            for which in [0, 3, 4] {
+                let step = step_of(&mut neighbor, &requests()[which].0, &at(0));
+                assert_eq!(step, expected, "{which}");
+            }
+        }
+        // Its query sources are its own.
+        let mut asking = asking();
+        asking.ports[0].claim.set_standby(true);
+        for which in [0, 3, 4] {
+            assert_eq!(step_in_vlan(&mut asking, &requests()[which].0), Step::TRANSMIT, "{which}");
+        }
+    }
+
+    #[test]
     fn what_a_next_hop_says_of_itself_goes_to_the_slow_path() {
         use message::tests::{ADVERTISEMENT, REPLY};
         let mut neighbor = asking();

@@ -64,6 +64,12 @@ enum Command {
     /// Undo `drain`: routes to a running instance are announced again.
     #[command(after_help = "Example: pmdns resume")]
     Resume(node::Resume),
+    /// Have a running instance claim the addresses of its ports no more: another node has them.
+    #[command(after_help = "Example: pmdns standby")]
+    Standby(node::Standby),
+    /// Undo `standby`: the addresses are claimed, and announced at once.
+    #[command(after_help = "Example: pmdns activate")]
+    Activate(node::Activate),
     /// Have a running instance read its configuration anew: rules, lists, upstreams, rates. Say what needs a restart.
     #[command(after_help = "Example: pmdns reload")]
     Reload(node::Reload),
@@ -204,6 +210,8 @@ impl Command {
             Self::Health(it) => it.run(program),
             Self::Drain(it) => it.run(),
             Self::Resume(it) => it.run(),
+            Self::Standby(it) => it.run(),
+            Self::Activate(it) => it.run(),
             Self::Reload(it) => it.run(),
             Self::Upgrade(it) => it.run(program),
             Self::State(it) => it.run(),

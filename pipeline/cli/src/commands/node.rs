@@ -50,6 +50,20 @@ pub(super) struct Resume {
 }
 
 #[derive(Args)]
+pub(super) struct Standby {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+}
+
+#[derive(Args)]
+pub(super) struct Activate {
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+}
+
+#[derive(Args)]
 pub(super) struct Reload {
     /// The instance that is asked.
     #[command(flatten)]
@@ -135,6 +149,18 @@ impl Drain {
 impl Resume {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.instance.has_done(ask::Resume)
+    }
+}
+
+impl Standby {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.instance.has_done(ask::Standby)
+    }
+}
+
+impl Activate {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.instance.has_done(ask::Activate)
     }
 }
 

@@ -28,6 +28,7 @@ const LEAST_HEIGHT: usize = 3;
 pub(crate) struct Screen {
     version: String,
     verdict: NodeVerdict,
+    is_standby: bool,
     uptime_seconds: u64,
     frames: String,
     rates: Rates,
@@ -49,6 +50,7 @@ impl Screen {
         Self {
             version: later.version.clone(),
             verdict: later.verdict,
+            is_standby: later.standby,
             uptime_seconds: later.uptime_seconds,
             frames: format!("{} of {}", later.frames.in_use, later.frames.capacity),
             rates: Rates::between(earlier, later),
@@ -99,7 +101,7 @@ impl Screen {
         let rates = &self.rates;
         let title = [
             format!("pmdns {}", self.version),
-            self.verdict.to_string(),
+            format!("{}{}", self.verdict, if self.is_standby { ", standby" } else { "" }),
             format!("up {}", uptime(self.uptime_seconds)),
             format!("frames in use {}", self.frames),
         ];

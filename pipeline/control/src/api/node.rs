@@ -12,7 +12,12 @@ use crate::health::NodeHealth;
 use crate::{Call, CallSender};
 
 pub(super) fn routes() -> OpenApiRouter<CallSender> {
-    OpenApiRouter::default().routes(routes!(health)).routes(routes!(drain)).routes(routes!(resume))
+    OpenApiRouter::default()
+        .routes(routes!(health))
+        .routes(routes!(drain))
+        .routes(routes!(resume))
+        .routes(routes!(standby))
+        .routes(routes!(activate))
 }
 
 /// Whether this node is fit to serve
@@ -41,4 +46,20 @@ async fn drain(State(calls): State<CallSender>, Extension(by): Extension<By>) ->
 #[utoipa::path(post, path = "/api/v1/resume", tag = "instance")]
 async fn resume(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
     CallResponse(calls.ask(Call::Resume, &by.name).await)
+}
+
+/// Claim the addresses of the ports no more
+///
+/// Neighbours that ask for them (ARP, neighbour discovery) get no answer. Queries that come are answered as before.
+#[utoipa::path(post, path = "/api/v1/standby", tag = "instance")]
+async fn standby(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Standby, &by.name).await)
+}
+
+/// Claim the addresses of the ports
+///
+/// They are announced at once on all ports and VLANs, each three times, also if they were claimed before.
+#[utoipa::path(post, path = "/api/v1/activate", tag = "instance")]
+async fn activate(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Activate, &by.name).await)
 }

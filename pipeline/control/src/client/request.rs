@@ -88,6 +88,8 @@ fn words(call: &Call) -> RequestParts {
         | Call::Health
         | Call::Drain
         | Call::Resume
+        | Call::Standby
+        | Call::Activate
         | Call::Reload
         | Call::Upgrade
         | Call::Config

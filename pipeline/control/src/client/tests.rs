@@ -39,6 +39,8 @@ fn calls() -> Vec<Call> {
         Call::Health,
         Call::Drain,
         Call::Resume,
+        Call::Standby,
+        Call::Activate,
         Call::Reload,
         Call::Upgrade,
         Call::Config,

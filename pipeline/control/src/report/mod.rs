@@ -48,6 +48,8 @@ pub struct Report {
     pub state: NodeState,
     /// Whether it is fit to, as the last check found.
     pub verdict: NodeVerdict,
+    /// Whether it stands by: another node has the addresses of its ports.
+    pub standby: bool,
     /// Everything that makes it unfit, in sentences.
     pub problems: Vec<String>,
     /// Seconds since the clock was started.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pmdns_config::Config;
 use pmdns_nics::PortFacts;
 use pmdns_stages::next_hop::{HopTable, LinkAddresses, NextHops, Routes};
-use pmdns_stages::ports::{Port, Ports};
+use pmdns_stages::ports::{Claim, Port, Ports};
 use pmdns_stages::query_sources::{QuerySources, Source};
 use pmdns_stages::wire::name::Seed;
 
@@ -16,6 +16,8 @@ use crate::slowpath::{Hops, Seeker};
 pub struct Asking {
     /// The ports, as the stages see them.
     pub ports: Ports,
+    /// Whether the addresses of these are claimed.
+    pub claim: Claim,
     /// The addresses that queries leave from.
     pub sources: Arc<QuerySources>,
     /// Over which next hop each upstream is asked.
@@ -41,9 +43,12 @@ impl Asking {
             settings.query_sources.iter().map(move |address| Source { port, address: *address })
         });
         let sources = Arc::new(QuerySources::new(sources.collect()));
+        let claim = Claim::default();
+        claim.set_standby(config.standby.at_start);
         let ports = config.ports.iter().zip(facts).enumerate().map(|(number, (port, facts))| {
             let hops = routes.plans().iter().filter(|plan| plan.port == number);
             Port::of(port, facts)
+                .with_claim(claim.clone())
                 .with_query_sources(Arc::clone(&sources), number)
                 .with_next_hops(hops.map(|plan| plan.address).collect())
         });
@@ -53,7 +58,7 @@ impl Asking {
         let ports: Ports = ports.chain(streams).chain([Port::probes()]).collect();
         let seeker = NextHops::new(routes.plans(), Arc::clone(&ports), seed);
         let table = Arc::clone(seeker.table());
-        Self { ports, sources, routes: Arc::new(routes), table, seeker: Some(seeker) }
+        Self { ports, claim, sources, routes: Arc::new(routes), table, seeker: Some(seeker) }
     }
 
     /// The next hops for the next thread. The first one looks for them.

@@ -17,6 +17,7 @@ use pmdns_nics::hugepage::ArenaReport;
 use pmdns_stages::cache::{Retention, Writer};
 use pmdns_stages::client_table::ClientTableWriter;
 use pmdns_stages::policy::Digest;
+use pmdns_stages::ports::Claim;
 use pmdns_stages::wire::name::Seed;
 
 pub use self::asking::Asking;
@@ -52,6 +53,8 @@ pub struct Engine {
     pub gauges: Gauges,
     /// The news of the ports for the data cores.
     pub news: AllPortNews,
+    /// Whether this node claims its addresses.
+    pub claim: Claim,
     /// Jobs on the cache while they run.
     pub cache_jobs: CacheJobs,
     /// Finds out what would become of queries.
@@ -127,7 +130,7 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let foundations = Foundations::lay(clock, seed, parts)?;
         let Foundations { shared, topology, asking, writers, rings, inboxes, .. } = foundations;
-        let cores = topology.workers.len();
+        let (cores, claim) = (topology.workers.len(), asking.claim.clone());
         let burst = slowpath::burst(topology.cores_resolve, cores);
         let (slow_path, cache_jobs) =
             shared.slow_path(asking, writers, rings.slow_path, burst, inboxes.slow_path)?;
@@ -147,6 +150,7 @@ impl Engine {
             taps,
             gauges,
             news,
+            claim,
             observers,
             arena: foundations.arena,
             digest: foundations.digest,

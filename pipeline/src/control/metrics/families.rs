@@ -105,6 +105,8 @@ fn instance(report: &Report) -> Vec<Family> {
             .alone(u64::from(report.state == NodeState::Drained)),
         Family::gauge("fit", "1: the node is fit to serve, as `pmdns health` says. 0: it is not, or it is drained.", &[])
             .alone(u64::from(report.verdict == NodeVerdict::Serving)),
+        Family::gauge("standby", "1: the node does not claim the addresses of its ports (`pmdns standby`).", &[])
+            .alone(u64::from(report.standby)),
         Family::gauge("uptime", "Time since the clock was started.", &[])
             .in_unit(Unit::Seconds)
             .alone(uptime),
