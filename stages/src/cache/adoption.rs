@@ -7,18 +7,22 @@
 //! the same memory, whichever process stores them. What the other writer stored came before its message and the lock
 //! ([`Arena::lock`]), and those before anything that is stored here. A mark that is taken back sends their hits to the rules,
 //! as after a reload.
+//!
+//! It may also have been killed between any two of its stores. What it had in hand is dropped: a turn without an entry after it
+//! ([`Span::resumed`]), a slot that was being moved ([`Index::settle`](super::index::Index::settle)), an entry behind the end.
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use pmdns_config::narrow::{low_u32, to_u32};
 use pmdns_nics::hugepage::Arena;
-use pmdns_nics::sync::{Ordering, fence};
+use pmdns_nics::sync::Ordering;
 
 use super::entry::Head;
 use super::geometry::Geometry;
 use super::index::tag;
 use super::log::Span;
+use super::stores::release_fence;
 use super::writer::{Retention, Writer, lines_of};
 use super::{Cache, CacheError, NameBuffer};
 use crate::wire::name::Seed;
@@ -60,7 +64,7 @@ impl Writer {
         self.longest = 0;
     }
 
-    /// Goes on where the other process has stopped. Seconds are those of both; it is second `now`.
+    /// Goes on where the other process has stopped, or was killed. Seconds are those of both; it is second `now`.
     ///
     /// Nothing in the memory is believed unseen. If it is not sound, the shard is emptied, and goes on all the same.
     ///
@@ -84,7 +88,7 @@ impl Writer {
         // Readers take nothing of what they hold for whole.
         self.begin_at(Span::new(laps, laps.beyond(low_u32(tail))), retention);
         self.publish_span();
-        fence(Ordering::Release);
+        release_fence();
         self.cache.index().empty(self.cache.geometry.index(shard));
         Err(CacheError::Unsound(shard))
     }
@@ -134,7 +138,7 @@ impl Writer {
         }
         self.count(&mut seen);
         // Each entry has a slot of its own, so that no slot is left that leads elsewhere.
-        self.stats.entries == self.cache.index().slots_in_use(self.cache.geometry.index(self.shard))
+        self.stats.entries == self.cache.index().settle(self.cache.geometry.index(self.shard))
     }
 
     /// Counts those of these entries that can be found.

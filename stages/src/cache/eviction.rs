@@ -1,12 +1,13 @@
 //! Eviction: the oldest entry is lost, or appended again if it is worth keeping.
 
 use pmdns_config::narrow::{low_u32, to_u32};
-use pmdns_nics::sync::{Ordering, fence};
+use pmdns_nics::sync::Ordering;
 
 use super::entry::Head;
 use super::index::tag;
 use super::log::STEP_LINES;
 use super::popularity::Popularity;
+use super::stores::{release_fence, store};
 use super::writer::{Writer, lines_of};
 
 /// Lines appended again to make room once. What is worth keeping beyond that is lost all the same, so that an
@@ -38,7 +39,7 @@ impl Writer {
                     return;
                 }
             } else if self.span.has_room(self.span.left_in_lap()) {
-                self.span.turn();
+                self.turn();
             }
         }
     }
@@ -94,7 +95,7 @@ impl Writer {
             if !self.span.has_room(self.span.left_in_lap()) {
                 return None;
             }
-            self.span.turn();
+            self.turn();
         }
         if !self.span.has_room(lines) {
             return None;
@@ -105,13 +106,20 @@ impl Writer {
         Some(self.span.take(lines))
     }
 
+    /// Goes on in the next lap. Where this one ends is stored before anything there is, for those who adopt the log.
+    fn turn(&mut self) {
+        self.span.turn();
+        self.publish_tail();
+    }
+
     /// Tells readers what is not whole any more, before it is overwritten.
     fn publish_tail(&mut self) {
         if self.published != self.span.tail_word() {
             self.published = self.span.tail_word();
-            self.cache.tail(self.shard).store(self.published, Ordering::Relaxed);
+            // Behind the slots of what is given up, for those who adopt the log.
+            store(self.cache.tail(self.shard), self.published, Ordering::Release);
             // A reader that sees a word stored from here on also sees the new tail.
-            fence(Ordering::Release);
+            release_fence();
         }
     }
 
@@ -139,7 +147,7 @@ impl Writer {
         let arena = self.cache.arena.words();
         let (old, new) = (&arena[start(from)..][..words], &arena[start(to)..][..words]);
         for (old, new) in old.iter().zip(new) {
-            new.store(old.load(Ordering::Relaxed), Ordering::Relaxed);
+            store(new, old.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }

@@ -13,6 +13,8 @@ use std::ops::Range;
 use pmdns_config::narrow::low_u32;
 use pmdns_nics::sync::{AtomicU64, Ordering};
 
+use super::stores::store;
+
 /// Slots in a bucket.
 pub(super) const BUCKET_SLOTS: usize = 8;
 
@@ -70,16 +72,30 @@ impl<'c> Index<'c> {
         (found != 0).then_some(low_u32(found))
     }
 
-    /// The slots in use of these buckets.
-    pub(super) fn slots_in_use(self, buckets: Range<usize>) -> u64 {
-        let slots = self.buckets[buckets].as_flattened().iter();
-        slots.filter(|slot| slot.load(Ordering::Relaxed) != 0).count() as u64
+    /// The slots in use of these buckets. Those that a writer has left twice, because it ended in [`Index::clear`], are
+    /// emptied where nobody finds them.
+    pub(super) fn settle(self, buckets: Range<usize>) -> u64 {
+        let mut in_use = 0;
+        for number in buckets {
+            let buddy = self.bucket(number ^ 1);
+            for slot in self.bucket(number) {
+                let here = slot.load(Ordering::Relaxed);
+                let is_twice =
+                    here & AWAY != 0 && slot_where(buddy, |other| other == here & !AWAY).is_some();
+                if is_twice {
+                    store(slot, 0, Ordering::Release);
+                } else if here != 0 {
+                    in_use += 1;
+                }
+            }
+        }
+        in_use
     }
 
     /// Empties these buckets.
     pub(super) fn empty(self, buckets: Range<usize>) {
         let slots = self.buckets[buckets].as_flattened().iter();
-        slots.for_each(|slot| slot.store(0, Ordering::Release));
+        slots.for_each(|slot| store(slot, 0, Ordering::Release));
     }
 
     /// Makes an entry findable. Only the shard's writer does, after it has written the entry.
@@ -89,7 +105,7 @@ impl<'c> Index<'c> {
         let (bucket, buddy) = (self.bucket(home), self.bucket(home ^ 1));
         let put = |bucket: &Bucket, at: usize, slot| {
             let before = low_u32(bucket[at].load(Ordering::Relaxed));
-            bucket[at].store(slot, Ordering::Release);
+            store(&bucket[at], slot, Ordering::Release);
             before
         };
         let away = slot | AWAY;
@@ -117,15 +133,15 @@ impl<'c> Index<'c> {
             let from = was_full.then(|| slot_where(buddy, is_away)).flatten();
             let back = from.map_or(0, |from| buddy[from].load(Ordering::Relaxed) & !AWAY);
             // First back, then away with it, so that a reader is not likely to miss it.
-            bucket[at].store(back, Ordering::Release);
+            store(&bucket[at], back, Ordering::Release);
             if let Some(from) = from {
-                buddy[from].store(0, Ordering::Release);
+                store(&buddy[from], 0, Ordering::Release);
             }
             return true;
         }
         match slot_where(buddy, |other| other == slot | AWAY) {
             Some(at) => {
-                buddy[at].store(0, Ordering::Release);
+                store(&buddy[at], 0, Ordering::Release);
                 true
             }
             None => false,

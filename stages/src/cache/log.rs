@@ -77,11 +77,14 @@ impl Span {
         Self { laps, head: start, tail: start, lap_end: None }
     }
 
-    /// The log that another writer has left: its [`Span::tail_word`], and where its next entry would go. `None`: no
-    /// writer leaves such a log.
+    /// The log that another writer has left: its [`Span::tail_word`], and where its next entry would go. It may have ended
+    /// between any two stores. `None`: no writer leaves such a log.
     pub(super) fn resumed(laps: Laps, tail_word: u64, head: u32) -> Option<Self> {
         let (tail, lap_end) = (low_u32(tail_word), (tail_word >> 32) as u32);
-        let lap_end = (lap_end != tail).then_some(lap_end);
+        // It ended after it had turned, and before its next entry was whole: the turn is undone.
+        let lap_end = (lap_end != tail && lap_end != head).then_some(lap_end);
+        // The same, and for that entry all others were given up.
+        let head = if laps.next(head) == tail { tail } else { head };
         let has_line = |position| laps.line(position) <= laps.lines();
         let is_right = match lap_end {
             Some(end) => {
@@ -227,7 +230,9 @@ mod tests {
         assert!(resumes(2, 2, 2) && resumes(2, 2, 6) && resumes(2, 5, 10) && resumes(2, 6, 8));
         assert!(!resumes(2, 2, 1) && !resumes(2, 2, 7), "no lines");
         assert!(!resumes(7, 7, 7) && !resumes(2, 7, 8) && !resumes(2, 1, 8), "no lines");
-        assert!(!resumes(2, 2, 8) && !resumes(2, 5, 5), "a turn that was none");
+        assert!(!resumes(2, 2, 8), "a turn that was none");
+        assert!(resumes(2, 5, 5) && resumes(8, 8, 5), "a turn without an entry after it");
+        assert!(!resumes(2, 6, 5) && !resumes(9, 9, 5) && !resumes(8, 13, 5), "or some other one");
         assert!(!resumes(2, 5, 11) && !resumes(2, 5, 18), "round and beyond the tail");
         let resumes = |tail, head| Span::resumed(Laps::of(8), word(tail, tail), head).is_some();
         assert!(resumes(2, 10) && !resumes(2, 11), "each position of a lap has a line");

@@ -58,6 +58,7 @@ mod removal;
 mod reply;
 mod scrub;
 mod share;
+mod stores;
 mod synthesis;
 mod walk;
 mod writer;

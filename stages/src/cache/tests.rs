@@ -9,6 +9,9 @@ use super::*;
 use crate::wire::dns::{Rcode, rtype};
 
 mod adoption;
+mod crash;
+#[cfg(not(miri))]
+mod killed;
 mod model;
 mod retention;
 

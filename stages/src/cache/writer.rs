@@ -13,6 +13,7 @@ use super::index::{Put, tag};
 use super::log::Span;
 use super::popularity::{Popularity, Standing};
 use super::share::Share;
+use super::stores::store;
 use super::{Cache, EntryRef, EntryView};
 
 /// The result of an insert.
@@ -172,16 +173,17 @@ impl Writer {
     pub(super) fn publish_span(&mut self) {
         let turn = self.cache.turn(self.shard);
         self.turn = turn.load(Ordering::Relaxed).wrapping_add(1).max(1);
-        turn.store(self.turn, Ordering::Relaxed);
+        store(turn, self.turn, Ordering::Relaxed);
         self.published = self.span.tail_word();
-        self.cache.tail(self.shard).store(self.published, Ordering::Relaxed);
+        store(self.cache.tail(self.shard), self.published, Ordering::Release);
         self.publish_end();
     }
 
     /// Stores where the log ends, behind what was stored there.
     #[inline]
     pub(super) fn publish_end(&self) {
-        self.cache.arena.words()[self.end_at].store(self.span.head().into(), Ordering::Release);
+        let end = &self.cache.arena.words()[self.end_at];
+        store(end, self.span.head().into(), Ordering::Release);
     }
 
     /// The writer of a shard that is still empty, told what to keep.
@@ -382,7 +384,7 @@ impl Writer {
     pub(super) fn set_passed(&self, position: u32, ruleset: u16) {
         let at = self.cache.geometry.entry(self.shard, position) + PASSED_AT;
         let word = &self.cache.arena.words()[at];
-        word.store(with_passed(word.load(Ordering::Relaxed), ruleset), Ordering::Relaxed);
+        store(word, with_passed(word.load(Ordering::Relaxed), ruleset), Ordering::Relaxed);
     }
 
     /// An entry that could be found is lost.
@@ -398,7 +400,7 @@ impl Writer {
     fn write(&self, position: u32, words: &[u64]) {
         let start = self.cache.geometry.entry(self.shard, position);
         let log = &self.cache.arena.words()[start..start + words.len()];
-        let store = |(shared, word): (&AtomicU64, &u64)| shared.store(*word, Ordering::Relaxed);
+        let store = |(shared, word): (&AtomicU64, &u64)| store(shared, *word, Ordering::Relaxed);
         // Whole lines, in which nothing is counted, and the rest.
         let (lines, last) = words.as_chunks::<LINE_WORDS>();
         let (log_lines, log_last) = log.as_chunks::<LINE_WORDS>();

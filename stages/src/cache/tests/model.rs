@@ -26,7 +26,7 @@ pub(super) fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-fn eviction() -> impl Strategy<Value = Eviction> {
+pub(super) fn eviction() -> impl Strategy<Value = Eviction> {
     proptest::sample::select(vec![Eviction::Fifo, Eviction::Lru, Eviction::Lfu, Eviction::HitRate])
 }
 
