@@ -38,7 +38,7 @@ pub use sleeper::Sleeper;
 pub use tap::{TUN, Tap};
 pub use thread::{DataThread, ThreadError, adopt_data_thread};
 #[cfg(feature = "dpdk")]
-pub use xdp::program_of_others;
+pub use xdp::{XdpSteering, program_of_others};
 
 use std::sync::Arc;
 

@@ -59,14 +59,17 @@
 mod advice;
 mod eal;
 mod events;
+mod exchange;
 mod hear;
 mod interrupts;
 mod isolation;
 mod log;
 mod mbuf;
 mod mempool;
+mod passing;
 mod port;
 mod queue;
+mod queue_setup;
 mod removal;
 #[cfg(feature = "rte-ring")]
 mod ring;
@@ -90,6 +93,7 @@ pub use eal::{Eal, arguments, beside_another};
 pub(crate) use events::acknowledge;
 pub(crate) use mbuf::free;
 pub use mempool::{Mempool, PoolError};
+pub use passing::{PassingNic, PassingPort};
 pub use port::{ClosedPort, PortError, are_devices_shared, share_devices};
 #[cfg(feature = "rte-ring")]
 pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};

@@ -21,7 +21,7 @@ use super::port::{CHECKSUMS, ClosedPort, PortError};
 use super::queue::{Rx, Tx};
 use super::started::Started;
 use super::{advice, error_text, hear, interrupts, isolation, log, rss};
-use crate::xdp::Interface;
+use crate::xdp::{Interface, XdpSteering};
 use crate::{Nic, PortFacts, PortPlan, PortStats, Queues};
 
 /// How often the link is looked at while it comes up.
@@ -35,6 +35,8 @@ pub struct DpdkNic {
     last: PortStats,
     facts: PortFacts,
     choice: String,
+    /// `None`: it is no port over AF_XDP, or what the driver has opened was not found.
+    steering: Option<XdpSteering>,
     /// The kernel is in multicast groups for us as long as these are open.
     _groups: Vec<OwnedFd>,
     warnings: Vec<String>,
@@ -44,17 +46,33 @@ pub struct DpdkNic {
 impl ClosedPort {
     /// Starts the port with this many queues; the frames it receives come from `pool`.
     pub fn start(self, plan: &PortPlan, pool: &Mempool) -> Result<(DpdkNic, Queues), PortError> {
-        self.check_queues(plan)?;
+        self.start_or_stay(plan, pool).map_err(|failed| failed.1)
+    }
+
+    /// The same. If it fails, the device is kept, because to close it may take a program off its interface.
+    pub(super) fn start_or_stay(
+        self,
+        plan: &PortPlan,
+        pool: &Mempool,
+    ) -> Result<(DpdkNic, Queues), Box<(Self, PortError)>> {
+        if let Err(error) = self.check_queues(plan) {
+            return Err(Box::new((self, error)));
+        }
         let (outcome, lines) = log::capture(|| self.bring_up(plan, pool));
-        let refused = |(step, code): (&'static str, c_int)| PortError::Refused {
-            port: self.settings.name.clone(),
-            step,
-            reason: error_text(code),
-            detail: advice::detail(&lines),
-            advice: advice::step(step, &lines),
+        let setup = match outcome {
+            Ok(setup) => setup,
+            Err((step, code)) => {
+                let error = PortError::Refused {
+                    port: self.settings.name.clone(),
+                    step,
+                    reason: error_text(code),
+                    detail: advice::detail(&lines),
+                    advice: advice::step(step, &lines),
+                };
+                return Err(Box::new((self, error)));
+            }
         };
-        let Setup { fast_free, mut warnings, has_interrupts, choice, groups } =
-            outcome.map_err(refused)?;
+        let Setup { fast_free, mut warnings, has_interrupts, choice, groups, steering } = setup;
         let Self { mut device, settings, number, facts, mut messages, interface: _ } = self;
         messages.extend(lines);
         device.started = true;
@@ -70,6 +88,7 @@ impl ClosedPort {
             last,
             facts,
             choice,
+            steering,
             _groups: groups,
             warnings: Vec::new(),
             messages,
@@ -107,13 +126,15 @@ impl ClosedPort {
         let mut is_started = false;
         if plan.interrupts {
             conf.intr_conf.set_rxq(1);
-            is_started = self.start_configured(plan, pool, &info, &conf).is_ok();
+            if let Ok(steering) = self.start_configured(plan, pool, &info, &conf) {
+                (is_started, setup.steering) = (true, steering);
+            }
             conf.intr_conf.set_rxq(0);
             setup.has_interrupts = is_started && interrupts::work(id, &self.facts.driver);
         }
         // Some drivers refuse to start if they have no interrupts.
         if !is_started {
-            self.start_configured(plan, pool, &info, &conf)?;
+            setup.steering = self.start_configured(plan, pool, &info, &conf)?;
         }
         if is_isolated {
             let taken = isolation::add_rules(id, &self.settings, plan, &info);
@@ -170,15 +191,16 @@ impl ClosedPort {
         pool: &Mempool,
         info: &rte_eth_dev_info,
         conf: &rte_eth_conf,
-    ) -> Result<(), (&'static str, c_int)> {
+    ) -> Result<Option<XdpSteering>, (&'static str, c_int)> {
         let id = self.device.id;
         // SAFETY: the port is ours and stopped; `conf` outlives the call.
         let code =
             unsafe { dpdk_sys::rte_eth_dev_configure(id, plan.rx_queues, plan.tx_queues, conf) };
         check("configure the port", code)?;
-        self.set_up_queues(plan, pool, info, conf)?;
+        let steering = self.set_up_queues(plan, pool, info, conf)?;
         // SAFETY: the port is ours, configured, and all its queues are set up.
-        check("start the port", unsafe { dpdk_sys::rte_eth_dev_start(id) })
+        check("start the port", unsafe { dpdk_sys::rte_eth_dev_start(id) })?;
+        Ok(steering)
     }
 
     /// Which numbers of descriptors the port does not have.
@@ -236,45 +258,6 @@ impl ClosedPort {
         (conf, fast_free)
     }
 
-    fn set_up_queues(
-        &self,
-        plan: &PortPlan,
-        pool: &Mempool,
-        info: &rte_eth_dev_info,
-        conf: &rte_eth_conf,
-    ) -> Result<(), (&'static str, c_int)> {
-        let id = self.device.id;
-        let (rx, tx) = (self.facts.rx_descriptors, self.facts.tx_descriptors);
-        // -1 (unknown) becomes SOCKET_ID_ANY, which DPDK wants as an unsigned number here.
-        let node = self.facts.numa_node.unwrap_or(u32::MAX);
-        let mut rx_conf = info.default_rxconf;
-        rx_conf.offloads = conf.rxmode.offloads;
-        for queue in 0..plan.rx_queues {
-            // SAFETY: the port is configured with this queue; it will hold the pool (`Started`).
-            let code = unsafe {
-                dpdk_sys::rte_eth_rx_queue_setup(
-                    id,
-                    queue,
-                    rx,
-                    node,
-                    &raw const rx_conf,
-                    pool.as_ptr(),
-                )
-            };
-            check("set up an RX queue", code)?;
-        }
-        let mut tx_conf = info.default_txconf;
-        tx_conf.offloads = conf.txmode.offloads;
-        for queue in 0..plan.tx_queues {
-            // SAFETY: the port is configured with this queue.
-            let code = unsafe {
-                dpdk_sys::rte_eth_tx_queue_setup(id, queue, tx, node, &raw const tx_conf)
-            };
-            check("set up a TX queue", code)?;
-        }
-        Ok(())
-    }
-
     fn let_vlans_in(&self, warnings: &mut Vec<String>) {
         for id in vlan_ids(&self.settings.vlans) {
             // SAFETY: the port is ours and runs.
@@ -309,9 +292,10 @@ struct Setup {
     fast_free: Option<FastFree>,
     warnings: Vec<String>,
     has_interrupts: bool,
+    steering: Option<XdpSteering>,
 }
 
-fn check(step: &'static str, code: c_int) -> Result<(), (&'static str, c_int)> {
+pub(super) fn check(step: &'static str, code: c_int) -> Result<(), (&'static str, c_int)> {
     if code == 0 { Ok(()) } else { Err((step, code)) }
 }
 
@@ -336,6 +320,11 @@ impl DpdkNic {
     /// Which frames it gets besides those to its own MAC address, in words that follow the port's name.
     pub fn choice(&self) -> &str {
         &self.choice
+    }
+
+    /// What leads frames to its sockets, if it is a port over AF_XDP and what its driver has opened was found.
+    pub fn take_steering(&mut self) -> Option<XdpSteering> {
+        self.steering.take()
     }
 
     /// Received frames that did not fit one buffer, so far.

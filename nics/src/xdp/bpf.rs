@@ -1,11 +1,13 @@
 //! The calls of bpf(2) that are made here.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use pmdns_config::narrow::to_u32;
 
 /// Commands (linux/bpf.h, enum bpf_cmd).
+const MAP_UPDATE: libc::c_int = 2;
+const MAP_DELETE: libc::c_int = 3;
 pub(crate) const PROGRAM_LOAD: libc::c_int = 5;
 const PROGRAM_BY_ID: libc::c_int = 13;
 const INFO: libc::c_int = 15;
@@ -80,4 +82,36 @@ pub(super) fn name_of_program(id: u32) -> io::Result<String> {
     unsafe { bpf(INFO, &mut attributes) }?;
     let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The type of a map: the first field of `struct bpf_map_info`.
+pub(super) fn type_of_map(map: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = [0_u8; 4];
+    let mut attributes = Attributes::new()
+        .with(0, &map.as_raw_fd().to_ne_bytes())
+        .with(4, &to_u32(info.len()).to_ne_bytes())
+        .with_address_of(8, info.as_mut_ptr());
+    // SAFETY: the kernel writes at most as many bytes as `info` has.
+    unsafe { bpf(INFO, &mut attributes) }?;
+    Ok(u32::from_ne_bytes(info))
+}
+
+/// Puts a descriptor into a place of a map.
+pub(super) fn insert(map: &OwnedFd, place: u32, descriptor: &OwnedFd) -> io::Result<()> {
+    let (key, value) = (place.to_ne_bytes(), descriptor.as_raw_fd().to_ne_bytes());
+    let mut attributes = place_of(map, &key).with_address_of(16, value.as_ptr());
+    // SAFETY: key and value outlive the call, and have the sizes of a map of sockets.
+    unsafe { bpf(MAP_UPDATE, &mut attributes) }.map(drop)
+}
+
+/// Empties a place of a map.
+pub(super) fn remove(map: &OwnedFd, place: u32) -> io::Result<()> {
+    let key = place.to_ne_bytes();
+    // SAFETY: the key outlives the call, and has the size of a map of sockets.
+    unsafe { bpf(MAP_DELETE, &mut place_of(map, &key)) }.map(drop)
+}
+
+fn place_of(map: &OwnedFd, key: &[u8; 4]) -> Attributes {
+    let map = map.as_raw_fd().to_ne_bytes();
+    Attributes::new().with(0, &map).with_address_of(8, key.as_ptr())
 }

@@ -19,6 +19,7 @@ mod leftover;
 #[cfg(test)]
 mod run;
 mod settings;
+mod steering;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use pmdns_config::PortSettings;
 
+pub(crate) use self::steering::Descriptors;
+pub use self::steering::XdpSteering;
 use crate::groups;
 
 /// The driver that takes the program.
@@ -41,6 +44,8 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.o"));
 #[derive(Debug)]
 pub(crate) struct Interface {
     name: String,
+    /// The number of the first queue.
+    first_queue: u32,
     /// The program of a port that is shared, in a file without a name. The driver reads it when the port starts.
     program: Option<File>,
 }
@@ -55,7 +60,8 @@ impl Interface {
             _ => {}
         }
         let program = port.share_with_kernel.then(|| program(port)).transpose()?;
-        Ok(Some(Self { name: name.to_owned(), program }))
+        let first_queue = first_queue(&port.device);
+        Ok(Some(Self { name: name.to_owned(), first_queue, program }))
     }
 
     /// The options that the device text needs.
@@ -67,6 +73,16 @@ impl Interface {
     /// Has the kernel join the groups of `port`: the driver has no list of groups. It lasts as long as what this gives.
     pub(crate) fn join_groups(&self, port: &PortSettings) -> io::Result<Vec<OwnedFd>> {
         groups::join(&self.name, &groups::of(port))
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number that the interface has for a queue of the port.
+    pub(crate) fn queue(&self, of_port: u16) -> u32 {
+        self.first_queue + u32::from(of_port)
     }
 
     /// Whether the kernel gets what is not ours.
@@ -85,6 +101,13 @@ fn interface(device: &str) -> Option<&str> {
     let mut words = device.split(',');
     words.next().filter(|name| name.starts_with(DRIVER))?;
     words.find_map(|option| option.strip_prefix("iface="))
+}
+
+/// The queue that the text of an AF_XDP device names as the first one.
+fn first_queue(device: &str) -> u32 {
+    let mut options = device.split(',');
+    let number = options.find_map(|option| option.trim().strip_prefix("start_queue="));
+    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
 fn program(port: &PortSettings) -> io::Result<File> {

@@ -17,6 +17,7 @@ const FREEZE: i32 = 22;
 const ARRAY: u32 = 2;
 /// A map of devices stands for that of sockets: to an empty map of sockets nothing is redirected.
 const DEVMAP: u32 = 14;
+const XSKMAP: u32 = 17;
 const READ_ONLY: u32 = 1 << 7;
 const XDP_PROGRAM: u32 = 6;
 const XDP_ATTACH: u32 = 37;
@@ -78,6 +79,11 @@ impl Program {
             other => panic!("verdict {other}"),
         }
     }
+}
+
+/// An empty map of sockets.
+pub(super) fn map_of_sockets() -> Option<OwnedFd> {
+    map(XSKMAP, 4, 0)
 }
 
 fn map(kind: u32, value_len: usize, flags: u32) -> Option<OwnedFd> {

@@ -19,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct TakeOver {
     machine: Incoming,
     channel: Option<Channel>,
+    /// The same, once the other end is closed: it knows the process, which may have files yet.
+    before: Option<Channel>,
     /// What came with the offer.
     sockets: OpenSockets,
     /// Whether DPDK is to have the second name for its files.
@@ -49,7 +51,8 @@ impl TakeOver {
         let channel = Some(channel);
         let (sockets, stop) = (OpenSockets::default(), Arc::default());
         let role = NodeRole::default();
-        let mut begun = Self { machine, channel, sockets, is_second: false, role, stop };
+        let mut begun =
+            Self { machine, channel, before: None, sockets, is_second: false, role, stop };
         loop {
             match begun.next()? {
                 IncomingOutput::Prepare(Offer { version, is_second, role, .. }) => {
@@ -102,7 +105,7 @@ impl TakeOver {
         while let Some(output) = self.machine.next_output() {
             self.carry_out(&output);
         }
-        self.machine.is_alone()
+        self.machine.is_alone() && self.before.as_ref().is_none_or(Channel::has_ended)
     }
 
     /// As long as it does not serve, nothing is lost if it ends.
@@ -160,7 +163,7 @@ impl TakeOver {
                 Ok(None) => return,
                 Ok(Some(Received::Packet(packet, sockets))) => (packet, sockets),
                 Ok(Some(Received::Closed)) => {
-                    self.channel = None;
+                    self.before = self.channel.take();
                     return self.machine.closed();
                 }
                 Err(error) => return self.machine.misunderstood(error.to_string()),

@@ -11,15 +11,20 @@ use pmdns_engine::snapshot::CacheJobs;
 use pmdns_handover::{
     FromIncoming, FromOutgoing, HandoverLimits, NodeRole, Offer, Outgoing, OutgoingOutput,
 };
+use pmdns_nics::XdpSteering;
 use pmdns_nics::dpdk::{are_devices_shared, share_devices};
 
 use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::kept::Kept;
 use super::process::{HandoverError, SOCKET, at, obstacle, path};
-use super::taps::{Taps, TapsBefore};
+use super::taps::{Taps, TapsBefore, is_over_af_xdp};
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
+
+/// A port over AF_XDP has no socket, or it was not found among those of its driver.
+const UNSTEERED: &str =
+    "a port over AF_XDP cannot pass; stop the running process, then start this one";
 
 /// What the instance has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub(crate) struct OpenedForNext {
     /// Sockets, and the files of local ones.
     pub(crate) copies: (OpenSockets, Vec<Arc<SocketFile>>),
     pub(crate) taps: TapsBefore,
+    /// Ports over AF_XDP that have their own sockets.
+    pub(crate) xdp: Vec<XdpSteering>,
     /// Whether DPDK has the second name for its files.
     pub(crate) is_second: bool,
 }
@@ -55,6 +62,9 @@ pub(crate) struct HandOver {
     /// The files of local sockets, which stay.
     files: Vec<Arc<SocketFile>>,
     taps: Taps,
+    /// Ports over AF_XDP, and how many there are.
+    xdp: Vec<XdpSteering>,
+    xdp_ports: usize,
     obstacle: Option<String>,
     /// `None`: nothing runs yet.
     cache: Option<CacheWriting>,
@@ -81,7 +91,7 @@ impl HandOver {
         kept: Option<Kept>,
         opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
-        let OpenedForNext { copies: (mut sockets, files), taps, is_second } = opened;
+        let OpenedForNext { copies: (mut sockets, files), taps, xdp, is_second } = opened;
         let path = path(config);
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
@@ -106,6 +116,8 @@ impl HandOver {
             sockets,
             files,
             taps,
+            xdp,
+            xdp_ports: config.ports.iter().filter(|port| is_over_af_xdp(port)).count(),
             obstacle,
             cache: None,
             cache_error: None,
@@ -130,6 +142,11 @@ impl HandOver {
         let passed = passed.inspect_err(|error| tracing::warn!("the cache does not pass: {error}"));
         self.sockets.set_cache(passed.ok().flatten());
         self.is_stale = true;
+    }
+
+    /// Ports over AF_XDP that have their own sockets now.
+    pub(crate) fn add_steerings(&mut self, others: Vec<XdpSteering>) {
+        self.xdp.extend(others);
     }
 
     /// Why no other process can take over, and so this one cannot have taken over.
@@ -244,6 +261,7 @@ impl HandOver {
         };
         let refusal = match &self.obstacle {
             Some(obstacle) => Some(obstacle.clone()),
+            None if self.xdp.len() < self.xdp_ports => Some(UNSTEERED.to_owned()),
             None if self.machine.connected(now) => None,
             None => Some("another process takes over already".to_owned()),
         };
@@ -302,8 +320,20 @@ impl HandOver {
             }
             // Each turn sees whether that is done.
             OutgoingOutput::Freeze => {}
-            OutgoingOutput::Drain => return Some(Step::Drain),
-            OutgoingOutput::Resume => return Some(Step::Resume),
+            OutgoingOutput::Drain => {
+                // From here on frames come to the packet sockets of the next process.
+                if let Err(error) = self.xdp.iter().try_for_each(XdpSteering::to_kernel) {
+                    self.machine
+                        .misunderstood(format!("a port over AF_XDP does not pass: {error}"));
+                }
+                return Some(Step::Drain);
+            }
+            OutgoingOutput::Resume => {
+                if let Err(error) = self.xdp.iter().try_for_each(XdpSteering::to_sockets) {
+                    tracing::error!("a port over AF_XDP gets no frames any more: {error}");
+                }
+                return Some(Step::Resume);
+            }
             // A closed channel may be one of a process that lives.
             OutgoingOutput::Thaw => self.kill(),
             OutgoingOutput::Kill(why) => {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use pmdns_config::{Config, PortSettings, interface_made};
+use pmdns_config::{Config, PortSettings, Vlan, interface_made};
 use pmdns_nics::dpdk::TapSteering;
 
 /// The TAPs of a process.
@@ -77,12 +77,28 @@ impl Taps {
     }
 }
 
+/// Whether a port is over AF_XDP.
+pub(super) fn is_over_af_xdp(port: &PortSettings) -> bool {
+    port.device.starts_with("net_af_xdp")
+}
+
 /// Why a port cannot pass.
 pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
     let options = || port.device.split(',').map(str::trim);
     let has_address = options().any(|option| option.starts_with("mac=") && option != "mac=fixed");
     let name = &port.name;
     match interface_made(&port.device) {
+        // The XDP program would have to be another one, and a driver loses frames when one is put in the place of another.
+        None if is_over_af_xdp(port) && port.share_with_kernel => {
+            Some(format!("port `{name}`: `share_with_kernel`"))
+        }
+        // A packet socket does not give tags in the frame.
+        None if is_over_af_xdp(port) && port.vlans != [Vlan::Untagged] => {
+            Some(format!("port `{name}`: `vlans`"))
+        }
+        None if is_over_af_xdp(port) => {
+            port.tap.is_some().then(|| format!("port `{name}`: its `tap`"))
+        }
         None => Some(format!("port `{name}`: its device")),
         Some(_) if !has_address => {
             Some(format!("port `{name}`: a hardware address that is not in `device` (mac=)"))

@@ -28,7 +28,7 @@ use threads::Restriction;
 pub fn restrict(config: &Config, places: &GrantedPaths) -> PrivilegeReport {
     if config.process.privileges == Privileges::Keep {
         tracing::warn!("privileges are kept, as set by `process.privileges`");
-        return report(status::of_process(), false, false);
+        return of_this_process();
     }
     let needs = Needs::of(config);
     let ruleset = landlock::ruleset(places);
@@ -54,6 +54,11 @@ pub fn restrict(config: &Config, places: &GrantedPaths) -> PrivilegeReport {
     let report = PrivilegeReport { obstacles: obstacles::find(places), ..report };
     announce(&report, places);
     report
+}
+
+/// The rights of a process that has not given up any yet.
+pub fn of_this_process() -> PrivilegeReport {
+    report(status::of_process(), false, false)
 }
 
 /// The report of these rights. The kernel shows that there is a filter, not whose: a service manager's does not count for ours.

@@ -180,6 +180,9 @@ impl<'c> Instance<'c> {
             self.hand_over.own();
         }
         let services = &mut self.services;
+        if !services.take_ports(&mut self.hand_over, now) {
+            return;
+        }
         let is_busy = services.is_busy();
         self.hand_over.set_role(services.role());
         match self.hand_over.turn(now, is_busy, || services.is_idle()) {

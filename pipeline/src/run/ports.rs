@@ -5,10 +5,11 @@ use pmdns_config::narrow::to_u8;
 use pmdns_engine::engine::{Engine, EngineParts, EngineStreams, PassedMemory};
 use pmdns_engine::exceptions::interface;
 use pmdns_engine::topology::Topology;
-use pmdns_nics::dpdk::{self, Eal, Mempool};
-use pmdns_nics::{FramePool, Nic, PortFacts, Queues};
+use pmdns_nics::dpdk::{self, DpdkNic, Eal, Mempool};
+use pmdns_nics::{FramePool, Nic, PortFacts, Queues, XdpSteering};
 
 use super::error::RunError;
+use super::passing_ports::PassingPorts;
 use crate::streams::{OpenStreams, StreamEntry};
 
 /// The ports that were started, and what the engine gets of them.
@@ -22,15 +23,19 @@ pub(super) struct StartedPorts {
     streams: Option<EngineStreams>,
     /// The cache of the process before.
     pub(super) cache: Option<PassedMemory>,
+    /// Ports over AF_XDP: what steers them, and those whose interfaces the process before has yet.
+    pub(super) steerings: Vec<XdpSteering>,
+    passing: PassingPorts,
 }
 
 impl StartedPorts {
-    /// Starts every port of `config` for the plan that fits these cores. `is_second`: a process runs beside whose DPDK has the
-    /// first name for its files.
+    /// Starts every port of `config` for the plan that fits these cores. `is_beside`: the process before has its ports yet.
+    /// `is_second`: its DPDK has the first name for its files.
     pub(super) fn start(
         config: &Config,
         has_streams: bool,
         cores: &[usize],
+        is_beside: bool,
         is_second: bool,
     ) -> Result<Self, RunError> {
         let arguments = dpdk::arguments(&config.eal, &config.ports);
@@ -48,17 +53,23 @@ impl StartedPorts {
         let frames = u32::try_from(topology.frames).unwrap_or(u32::MAX);
         let mempool = Mempool::new("frames", frames, facts[0].numa_node)?;
         let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
+        let (mut steerings, mut passing) = (Vec::new(), PassingPorts::default());
         for (port, plan) in closed.into_iter().zip(&topology.ports) {
-            let (nic, own) = port.start(plan, &mempool)?;
-            tracing::info!("port {} {}", nic.facts().name, nic.choice());
-            for warning in nic.warnings() {
-                tracing::warn!("port {}: {warning}", nic.facts().name);
+            if is_beside && port.is_over_af_xdp() {
+                let (nic, own, port) = port.start_by_packets(&eal, plan, &mempool)?;
+                nics.push(Box::new(nic));
+                queues.push(own);
+                passing.add(port);
+                continue;
             }
+            let (mut nic, own) = port.start(plan, &mempool)?;
+            tell_of(&nic);
+            steerings.extend(nic.take_steering());
             nics.push(Box::new(nic));
             queues.push(own);
         }
         let (streams, cache) = (None, None);
-        Ok(Self { eal, topology, nics, facts, queues, mempool, streams, cache })
+        Ok(Self { eal, topology, nics, facts, queues, mempool, streams, cache, steerings, passing })
     }
 
     /// Adds the port of clients over streams.
@@ -76,7 +87,8 @@ impl StartedPorts {
 
     /// The engine over these ports, with the kernel's ends of those that have one. The frames are its own from now on.
     pub(super) fn build(self, config: &Config) -> Result<(Engine, RunningPorts), RunError> {
-        let Self { eal, topology, nics, facts, queues, mempool, streams, cache } = self;
+        let Self { eal, topology, nics, facts, queues, mempool, streams, cache, passing, .. } =
+            self;
         let pool = FramePool::Dpdk(mempool.clone());
         let mut engine = Engine::build(EngineParts {
             config,
@@ -96,7 +108,15 @@ impl StartedPorts {
                 tap.attach(kernel);
             }
         }
-        Ok((engine, RunningPorts { eal, topology, nics, pool }))
+        Ok((engine, RunningPorts { eal, topology, nics, passing, pool }))
+    }
+}
+
+/// What an operator wants to know of a port that has started.
+fn tell_of(nic: &DpdkNic) {
+    tracing::info!("port {} {}", nic.facts().name, nic.choice());
+    for warning in nic.warnings() {
+        tracing::warn!("port {}: {warning}", nic.facts().name);
     }
 }
 
@@ -105,6 +125,8 @@ pub(super) struct RunningPorts {
     pub(super) eal: Eal,
     pub(super) topology: Topology,
     pub(super) nics: Vec<Box<dyn Nic>>,
+    /// Those whose interfaces the process before has yet.
+    pub(super) passing: PassingPorts,
     pool: FramePool,
 }
 
@@ -113,7 +135,8 @@ impl RunningPorts {
     /// it: net_af_xdp of DPDK 22.11 keeps those of its fill ring. Then the memory stays mapped until the process ends, which is
     /// now.
     pub(super) fn close(self) -> Result<(), RunError> {
-        let Self { eal, nics, pool, .. } = self;
+        let Self { eal, nics, pool, passing, .. } = self;
+        drop(passing);
         nics.into_iter().for_each(Nic::close);
         let missing = pool.in_use();
         drop(pool);

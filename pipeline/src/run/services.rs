@@ -37,6 +37,7 @@ use crate::clients::{ClientTableThread, OpenClients};
 use crate::control::cache_jobs::ClientJobs;
 use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report;
+use crate::handover::HandOver;
 use crate::health::{HealthChecks, NodeState, Transitions};
 use crate::hitters;
 use crate::lists::{Additions, FetchedLists};
@@ -117,6 +118,8 @@ pub(super) struct Services<'c> {
     pub(super) log_searches: LogSearches,
     pub(super) captures: Captures,
     pub(super) privileges: PrivilegeReport,
+    /// Where this process reads and writes, if it has not given up its rights yet.
+    places: Option<GrantedPaths>,
     pub(super) certificates: Vec<Certificate>,
     /// The counters of snapshots, if they are written.
     pub(super) snapshot: Option<Arc<SinkCounters>>,
@@ -171,8 +174,8 @@ impl<'c> Services<'c> {
         // Before our threads start, so that they are restricted from the beginning.
         let transfers = Transfers::start(config, TransferLimits::default(), core)?;
         let query_log = OpenLog::open(config, (rule_names.clone(), gauges.upstreams.clone()))?;
-        let privileges =
-            privileges::restrict(config, &GrantedPaths::of(config, path, &ports.eal.folders()));
+        let places = GrantedPaths::of(config, path, &ports.eal.folders());
+        let (privileges, places) = give_up_rights(config, places, &ports);
         let start = |log: OpenLog| log.start(config, &observers, gauges.clock, core);
         let query_log = query_log.map(start).transpose()?;
         let hitters = HeavyHitters::start(config, &observers, rule_names, gauges.clock, core)?;
@@ -202,6 +205,7 @@ impl<'c> Services<'c> {
             log_searches: LogSearches::new(config),
             captures: Captures::new(watch, gauges.names.clone(), said),
             privileges,
+            places,
             certificates: parts.certificates,
             passing: Passing::default(),
             streams: None,
@@ -237,6 +241,17 @@ impl<'c> Services<'c> {
             self.health.set(NodeState::Drained);
         }
         self.claim.set_standby(role.is_standby);
+    }
+
+    /// The process before has ended: opens what it had of ports, then gives up the rights for that. Says whether nothing is left to
+    /// do.
+    pub(super) fn take_ports(&mut self, hand_over: &mut HandOver, now: Instant) -> bool {
+        let Some(places) = &self.places else { return true };
+        let Some(steerings) = self.ports.passing.turn(now) else { return false };
+        hand_over.add_steerings(steerings);
+        self.privileges = privileges::restrict(self.config, places);
+        self.places = None;
+        true
     }
 
     /// Every counter, and what is known of the rest.
@@ -377,6 +392,19 @@ struct Scopes<'c>(&'c CacheJobs);
 impl FollowConfig for Scopes<'_> {
     fn apply_config(&mut self, config: &Config, _: &Overlay) {
         self.0.set_scopes(config.scope_map());
+    }
+}
+
+/// Gives up rights, or says where it will read and write: who opens sockets of AF_XDP needs rights, and the process before has the
+/// queues of the interface yet.
+fn give_up_rights(
+    config: &Config,
+    places: GrantedPaths,
+    ports: &RunningPorts,
+) -> (PrivilegeReport, Option<GrantedPaths>) {
+    match ports.passing.is_empty() {
+        true => (privileges::restrict(config, &places), None),
+        false => (privileges::of_this_process(), Some(places)),
     }
 }
 

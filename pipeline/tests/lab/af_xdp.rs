@@ -92,7 +92,7 @@ fn bound_b1_kernels_of_the_same_host_are_answered_with_their_default_offloads() 
 }
 
 /// The port on `vB`, NSD behind it.
-fn config() -> String {
+pub(crate) fn config() -> String {
     let eal = format!(
         "[eal]\nargs = [\"--no-pci\", \"--in-memory\", \"-m\", \"256\", \
          \"--huge-dir\", \"{HUGE_FOLDER}\"]\n"
@@ -102,7 +102,7 @@ fn config() -> String {
 
 /// A veth pair: `vB` here, `vA` in the namespace `client`. XDP sees packets before any checksum
 /// offload would; here the kernel's own packets come with their checksums.
-fn lay_cable() {
+pub(crate) fn lay_cable() {
     lay_cable_with_offloads();
     sh("ethtool -K vB tx off && ip netns exec client ethtool -K vA tx off");
 }

@@ -33,7 +33,7 @@ const NAMES: u32 = 500;
 /// What processes have logged that are killed: as they begin, and as they start DPDK, long before they serve.
 const KILLED_AFTER: [&str; 2] = ["taking over from", "passes its sockets"];
 /// Where clients over TCP come to.
-const TCP: &str = "127.0.0.1:5399";
+pub(crate) const TCP: &str = "127.0.0.1:5399";
 /// A query for `n1.bulk.test` A with RD, behind its length.
 pub(crate) const QUERY: &[u8] =
     b"\x00\x1e\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04bulk\x04test\x00\x00\x01\x00\x01";
@@ -197,11 +197,16 @@ pub(crate) fn with_streams() -> String {
 
 /// Asks by dnsperf, and returns its report.
 pub(crate) fn ask_over_the_port(seconds: u32) -> String {
+    ask_by("dnsperf", TAP_V4, seconds)
+}
+
+/// The same, by a command at another address.
+pub(crate) fn ask_by(dnsperf: &str, server: &str, seconds: u32) -> String {
     let names: String = (0..NAMES).map(|number| format!("n{number}.bulk.test A\n")).collect();
     let file = path("names");
     fs::write(&file, names).unwrap();
     let file = file.display();
-    sh(&format!("dnsperf -s {TAP_V4} -d {file} -l {seconds} -Q {RATE} -q {UNDER_WAY} -t 5"))
+    sh(&format!("{dnsperf} -s {server} -d {file} -l {seconds} -Q {RATE} -q {UNDER_WAY} -t 5"))
 }
 
 /// The number of a report of dnsperf.

@@ -11,7 +11,7 @@ use crate::pmdns::{IS_ALONE, Pmdns, interface_exists, run_to_failure, set_up_tap
 /// Seconds in which clients ask.
 const SECONDS: u32 = 10;
 /// What the outgoing process says when it goes on.
-const GOES_ON: &str = "the process that wanted to take over has ended; this one goes on";
+pub(crate) const GOES_ON: &str = "the process that wanted to take over has ended; this one goes on";
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]

@@ -1,0 +1,137 @@
+//! Processes take over from each other while clients ask over an AF_XDP port. No query is lost.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::af_xdp::{config, lay_cable};
+use crate::handover::{DRAINS, TCP, UNDER_WAY, ask, ask_by, connect, lost};
+use crate::handover_ends::GOES_ON;
+use crate::harness::{isolated_alone, reserve_huge_pages, sh};
+use crate::nsd;
+use crate::pmdns::{IS_ALONE, Pmdns, run_to_failure};
+
+/// Seconds in which clients ask.
+const SECONDS: u32 = 20;
+/// Processes that follow the first one.
+const PROCESSES: usize = 5;
+/// What a process says when it no longer needs a packet socket.
+const OWN_SOCKETS: &str = "the ports over AF_XDP have their own sockets";
+/// dnsperf at the other end of the cable.
+const DNSPERF: &str = "ip netns exec client dnsperf";
+const SERVER: &str = "10.98.0.2";
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn processes_over_af_xdp_follow_each_other_and_no_query_is_lost() {
+    lab("processes_over_af_xdp_follow_each_other_and_no_query_is_lost", 0, |first, config| {
+        let mut running = first;
+        for number in 0..PROCESSES {
+            thread::sleep(Duration::from_secs(1));
+            running = running.hand_over(&format!("next-{number}"), config);
+            running.wait_for(OWN_SOCKETS);
+            running.wait_for_times("privileges: ", 1);
+        }
+        running
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn an_outgoing_process_takes_back_what_one_that_is_killed_had_over_af_xdp() {
+    let name = "an_outgoing_process_takes_back_what_one_that_is_killed_had_over_af_xdp";
+    lab(name, UNDER_WAY, |running, config| {
+        // It drains as long as this is open.
+        let mut open = connect();
+        ask(&mut open);
+        let next = Pmdns::launch_as("next", config);
+        running.wait_for_times(DRAINS, 1);
+        thread::sleep(Duration::from_secs(1));
+        next.kill();
+        running.wait_for_times(GOES_ON, 1);
+        ask(&mut open);
+        running
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn when_the_outgoing_process_is_killed_the_incoming_one_opens_its_sockets() {
+    let name = "when_the_outgoing_process_is_killed_the_incoming_one_opens_its_sockets";
+    lab(name, UNDER_WAY, |running, config| {
+        let mut next = Pmdns::launch_held("next", config, "frozen");
+        running.kill();
+        next.signal("CONT");
+        next.wait_for(IS_ALONE);
+        next.wait_for(OWN_SOCKETS);
+        next
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_kernel_that_has_the_address_answers_no_query_meanwhile() {
+    lab("a_kernel_that_has_the_address_answers_no_query_meanwhile", 0, |first, config| {
+        sh("ip address add 10.98.0.2/24 dev vB");
+        let mut running = first;
+        for number in 0..2 {
+            running = running.hand_over(&format!("next-{number}"), config);
+            running.wait_for(OWN_SOCKETS);
+        }
+        let errors = sh("ip netns exec client nstat -asz IcmpInDestUnreachs");
+        let count =
+            errors.split_whitespace().skip_while(|word| *word != "IcmpInDestUnreachs").nth(1);
+        assert_eq!(count, Some("0"), "{errors}");
+        sh("ip address flush dev vB");
+        running
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn a_port_that_is_shared_with_the_kernel_is_refused_and_serves_on() {
+    isolated_alone(
+        "handover_xdp::a_port_that_is_shared_with_the_kernel_is_refused_and_serves_on",
+        || {
+            reserve_huge_pages(1024);
+            lay_cable();
+            let _nsd = nsd::start();
+            let config = config().replace("addresses", "share_with_kernel = true\naddresses");
+            let running = Pmdns::start(&config);
+            let (code, said) = run_to_failure(&config);
+            assert_eq!(code, Some(5), "{said}");
+            assert!(
+                said.contains("`share_with_kernel` cannot pass to another process yet"),
+                "{said}"
+            );
+            sh("ip netns exec client dig +tries=1 +time=10 @10.98.0.2 n1.bulk.test");
+            running.stop();
+        },
+    );
+}
+
+/// Runs `story` from the first process to the one that is left, while clients ask. At most so many queries are lost. Who is left
+/// hands over, and leaves no program on the interface.
+fn lab(name: &str, most: u32, story: impl FnOnce(Pmdns, &str) -> Pmdns) {
+    isolated_alone(&format!("handover_xdp::{name}"), || {
+        reserve_huge_pages(1024);
+        lay_cable();
+        let _nsd = nsd::start();
+        let streams = format!("\n[streams]\ntcp = [\"{TCP}\"]\n");
+        let acl = "\n[acl]\nallow = [\"10.0.0.0/8\", \"127.0.0.0/8\"]\n";
+        let config = format!("{}{streams}{acl}", config());
+        let first = Pmdns::start(&config);
+        sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
+        let (report, left) = thread::scope(|threads| {
+            let udp = threads.spawn(|| ask_by(DNSPERF, SERVER, SECONDS));
+            let left = story(first, &config);
+            ask(&mut connect());
+            (udp.join().unwrap(), left)
+        });
+        println!("{} lost, {most} are the most\n{report}", lost(&report));
+        assert!(lost(&report) <= most, "{report}");
+        let last = left.hand_over("last", &config);
+        sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
+        last.stop();
+        assert!(!sh("ip link show vB").contains("xdp"), "no program is left on the interface");
+    });
+}
