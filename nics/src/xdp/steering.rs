@@ -1,7 +1,8 @@
 //! Whether frames come to the sockets of an AF_XDP port, or go on to the kernel. The program on the interface stays.
 //!
-//! Drivers of NICs may set up their rings anew when a program is put on an interface or taken off. So a process that hands over takes
-//! its sockets out of the map of the program (BPF_MAP_TYPE_XSKMAP), and leaves the program. A queue without a socket passes everything on, and a packet socket of the next process gets it.
+//! Drivers of NICs may set up their rings anew when a program is put on an interface or taken off. So a process that hands
+//! over takes its sockets out of the map of the program (BPF_MAP_TYPE_XSKMAP), and leaves the program. A queue without a
+//! socket passes everything on, and a packet socket of the next process gets it.
 
 use std::collections::BTreeSet;
 use std::fs;
