@@ -6,8 +6,9 @@ use pmdns_control::answers::{HandOverState, InstanceState};
 use pmdns_control::ask;
 use pmdns_control::client::ApiClient;
 
-/// How long the next process may take to begin, and to take over then.
-const BEGINNING: Duration = Duration::from_secs(20);
+/// How long the next process may take to begin, and to take over then. It begins when the one before has ended that this one has
+/// taken over from, which has 40 seconds.
+const BEGINNING: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);

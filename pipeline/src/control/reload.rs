@@ -229,6 +229,11 @@ impl Reloader {
         self.reload.is_over()
     }
 
+    /// Whether no reload is under way or about to begin.
+    pub fn is_idle(&self) -> bool {
+        self.reload.is_idle()
+    }
+
     /// Whether files are being read.
     pub fn is_reading(&self) -> bool {
         self.reading.as_ref().is_some_and(|thread| !thread.is_finished())

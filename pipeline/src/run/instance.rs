@@ -202,7 +202,8 @@ impl<'c> Instance<'c> {
         services.passing.is_under_way = self.hand_over.is_under_way();
         services.passing.failure =
             self.hand_over.take_failure().or_else(|| services.passing.failure.take());
-        if services.passing.take_request() {
+        // Those who wait for a reload get its outcome from this process.
+        if services.reloader.is_idle() && services.passing.take_request() {
             self.supervisor.ask_for_successor();
         }
     }

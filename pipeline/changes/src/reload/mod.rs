@@ -171,7 +171,13 @@ impl<A> Reload<A> {
 
     /// Whether no reload is under way or wanted, so that the rules of the files as they were read last hold everywhere.
     pub fn is_over(&self) -> bool {
-        let is_wanted = self.asked || self.news.is_fresh || self.news.is_owed;
+        self.is_idle() && !self.news.is_owed
+    }
+
+    /// Whether no reload is under way or about to begin, so that nobody waits for one. News may be owed for long, and nobody
+    /// waits for them.
+    pub fn is_idle(&self) -> bool {
+        let is_wanted = self.asked || self.news.is_fresh;
         matches!(self.stage, Stage::Idle) && !is_wanted && self.changes.is_empty()
     }
 

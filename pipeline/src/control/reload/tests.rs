@@ -38,10 +38,12 @@ fn news_that_a_failed_reload_took_are_owed_and_taken_from_the_configuration_in_u
         if operator {
             reloader.ask();
         }
+        assert!(!reloader.is_idle(), "it is about to begin");
         let _ = std::fs::remove_file(&list);
         finish(&mut reloader, now);
         assert_eq!(rules(&reloader), before, "it failed");
         assert!(!reloader.is_over(), "it is tried again");
+        assert!(reloader.is_idle(), "nobody waits for it");
         std::fs::write(&list, "one.example\n").unwrap();
         finish(&mut reloader, now);
         assert_eq!(rules(&reloader), before, "it is not time");
