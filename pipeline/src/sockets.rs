@@ -1,8 +1,10 @@
 //! Sockets that are open already: those that another process has passed, and copies of this one's own.
 
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use pmdns_handover::{Passed, PassedCache};
@@ -17,9 +19,11 @@ impl OpenSockets {
         self.take_passed(&Passed::Socket(key.to_owned(), address))
     }
 
-    /// The local socket of a key of the configuration, if it has this file.
+    /// The local socket of a key of the configuration, if it has this file. Nobody can connect once the file is gone.
     pub fn take_local(&mut self, key: &str, path: &Path) -> Option<OwnedFd> {
-        self.take_passed(&Passed::LocalSocket(key.to_owned(), path.to_owned()))
+        let socket = self.take_passed(&Passed::LocalSocket(key.to_owned(), path.to_owned()))?;
+        let file = fs::symlink_metadata(path).ok()?;
+        file.file_type().is_socket().then_some(socket)
     }
 
     fn take_passed(&mut self, wanted: &Passed) -> Option<OwnedFd> {
@@ -76,5 +80,30 @@ impl OpenSockets {
     /// What each of them is, and their descriptors in the same order.
     pub(crate) fn passed(&self) -> (Vec<Passed>, Vec<BorrowedFd<'_>>) {
         self.0.iter().map(|(passed, socket)| (passed.clone(), socket.as_fd())).unzip()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_local_socket_whose_file_is_gone_is_not_used() {
+        let path = std::env::temp_dir().join(format!("pmdns-gone-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut sockets = OpenSockets::default();
+        let mut take = || {
+            sockets.add_local("control.socket", &path, listener.try_clone().unwrap().into());
+            sockets.take_local("control.socket", &path)
+        };
+        assert!(take().is_some());
+        fs::remove_file(&path).unwrap();
+        assert!(take().is_none());
+        fs::write(&path, "").unwrap();
+        assert!(take().is_none(), "it is another file");
+        fs::remove_file(&path).unwrap();
+        assert!(sockets.passed().0.is_empty(), "it is closed");
     }
 }

@@ -60,6 +60,11 @@ impl Kept {
         holders: Vec<BorrowedFd<'_>>,
     ) -> io::Result<()> {
         let (passed, descriptors) = sockets.passed();
+        let (came, most) = (descriptors.len(), (MAX_PASSED - 1).saturating_sub(holders.len()));
+        if came > most {
+            let why = format!("{came} descriptors, where {most} are the most beside those of TAPs");
+            return Err(io::Error::other(why));
+        }
         let inodes = descriptors.iter().map(|socket| Ok(fstat(socket)?.st_ino));
         let inodes = inodes.collect::<io::Result<Vec<_>>>()?;
         self.version += 1;
@@ -220,6 +225,19 @@ mod tests {
         assert_eq!(left.names, ["pmdns.8.1", "pmdns.9.1"]);
         // The queue, both lists, and the socket of the older one.
         assert_eq!(left.others.len(), 4);
+    }
+
+    #[test]
+    fn all_that_is_kept_fits_one_packet() {
+        let mut sockets = OpenSockets::default();
+        let (address, (_, descriptor)) = socket();
+        for _ in 0..MAX_PASSED - 1 {
+            sockets.add("streams.tcp", address, descriptor.try_clone().unwrap());
+        }
+        let holder = File::open("/dev/null").unwrap();
+        let refused = Kept::default().keep(&sockets, vec![holder.as_fd()]).unwrap_err();
+        assert!(refused.to_string().starts_with("252 descriptors, where 251 are"), "{refused}");
+        Kept::default().keep(&sockets, Vec::new()).unwrap();
     }
 
     #[test]
