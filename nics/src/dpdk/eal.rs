@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::{fs, io, mem};
@@ -10,13 +10,11 @@ use std::{fs, io, mem};
 use pmdns_config::{PciAddress, device_text};
 
 use super::advice::{self, EalError};
-use super::{error_text, last_error, log, owned_text};
+use super::runtime_files::{FilesBeside, RuntimeFiles};
+use super::{error_text, last_error, log};
 
 /// Options that say on which CPUs the EAL's own threads live.
 const CORE_OPTIONS: [&str; 4] = ["-c", "-l", "--lcores", "-S"];
-
-/// Options with which a process has no files of its own.
-const WITHOUT_FILES: [&str; 3] = ["--no-shconf", "--in-memory", "--proc-type"];
 
 /// Whether this process has ever tried to start DPDK: it cannot be started twice.
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -67,6 +65,12 @@ impl Eal {
         self.environment.runtime_files.folders()
     }
 
+    /// The files of the other one of two processes that run beside each other. `is_second`: this one was started by
+    /// [`beside_another`](super::beside_another).
+    pub fn files_beside(&self, is_second: bool) -> FilesBeside {
+        self.environment.runtime_files.beside(is_second)
+    }
+
     /// Cleans up: no hugepages and no runtime files remain. Ports, pools and adopted threads must be
     /// gone; if one is not, the clean-up happens when the last of them goes.
     pub fn close(self) -> Result<(), EalError> {
@@ -104,23 +108,6 @@ pub fn arguments(
         if !arguments.iter().any(same) {
             arguments.extend(["-a".to_owned(), device_text(device)]);
         }
-    }
-    arguments
-}
-
-/// The same for the second one of two processes that run beside each other. Each has a folder for its files, and a lock in it.
-pub fn beside_another(mut arguments: Vec<String>) -> Vec<String> {
-    const NAME: &str = "--file-prefix";
-    let is_shared = |word: &String| WITHOUT_FILES.iter().any(|option| word.starts_with(option));
-    if arguments.iter().any(is_shared) {
-        return arguments;
-    }
-    let place = arguments.iter().rposition(|word| word.starts_with(NAME));
-    let place = place.map(|place| if arguments[place] == NAME { place + 1 } else { place });
-    match place.and_then(|place| arguments.get_mut(place)) {
-        Some(prefix) => prefix.push_str("-next"),
-        // That of DPDK itself is `rte`.
-        None => arguments.push(format!("{NAME}=rte-next")),
     }
     arguments
 }
@@ -239,56 +226,6 @@ impl Affinity {
     }
 }
 
-/// The folder where the EAL keeps its lock, sockets and tables. `rte_eal_cleanup` leaves it behind,
-/// and the page files of what the EAL itself never gave back; it is named like their prefix. `None` when the process
-/// shares nothing, so that the folder may belong to another one.
-#[derive(Debug)]
-struct RuntimeFiles(Option<PathBuf>);
-
-impl RuntimeFiles {
-    fn find(arguments: &[String]) -> Self {
-        if arguments.iter().any(|word| WITHOUT_FILES.iter().any(|option| word.starts_with(option)))
-        {
-            return Self(None);
-        }
-        // SAFETY: returns the EAL's own buffer.
-        let folder = owned_text(unsafe { dpdk_sys::rte_eal_get_runtime_dir() });
-        Self((!folder.is_empty()).then(|| folder.into()))
-    }
-
-    /// The folder, the one it is in, and where its pages are.
-    fn folders(&self) -> Vec<PathBuf> {
-        let own = self.0.as_deref();
-        let parent = own.and_then(Path::parent);
-        let own = own.into_iter().chain(parent).map(Path::to_owned);
-        own.chain(advice::hugepage_mounts()).collect()
-    }
-
-    /// Removes the remaining files. We held the lock of this folder, so everything of its name was ours.
-    fn remove(&self) {
-        let Some(folder) = &self.0 else { return };
-        if let Some(prefix) = folder.file_name() {
-            let pages = format!("{}map_", prefix.to_string_lossy());
-            for mount in advice::hugepage_mounts() {
-                remove_files(&mount, &[&pages]);
-            }
-        }
-        let known = ["config", "hugepage_info", "fbarray_", "dpdk_telemetry", "mp_socket"];
-        remove_files(folder, &known);
-        let _stays_if_not_empty = fs::remove_dir(folder);
-    }
-}
-
-/// Removes the files of a folder whose names start with one of these.
-fn remove_files(folder: &Path, starts: &[&str]) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        if starts.iter().any(|start| name.to_string_lossy().starts_with(start)) {
-            let _stays_if_it_must = fs::remove_file(entry.path());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,15 +245,6 @@ mod tests {
     #[test]
     fn only_our_devices_are_taken() {
         assert_eq!(arguments(&settings("-m 64"), &[port("net_null0")]), words("-m 64 --no-pci"));
-        for (given, second) in [
-            ("-m 64", "-m 64 --file-prefix=rte-next"),
-            ("--file-prefix=a -m 64", "--file-prefix=a-next -m 64"),
-            ("--file-prefix a -m 64", "--file-prefix a-next -m 64"),
-            ("--no-shconf --file-prefix=a", "--no-shconf --file-prefix=a"),
-            ("--in-memory", "--in-memory"),
-        ] {
-            assert_eq!(beside_another(words(given)), words(second));
-        }
         assert_eq!(arguments(&settings("--no-pci"), &[port("net_null0")]), words("--no-pci"));
         let pci = [port("0000:01:00.0"), port("net_tap0")];
         assert_eq!(arguments(&settings("--no-pci"), &pci), words("-a 0000:01:00.0"));

@@ -74,6 +74,7 @@ mod removal;
 #[cfg(feature = "rte-ring")]
 mod ring;
 mod rss;
+mod runtime_files;
 mod start;
 mod started;
 mod tap_steering;
@@ -89,7 +90,7 @@ use dpdk_sys::rte_mbuf;
 use pmdns_config::narrow::to_u32;
 
 pub use advice::EalError;
-pub use eal::{Eal, arguments, beside_another};
+pub use eal::{Eal, arguments};
 pub(crate) use events::acknowledge;
 pub(crate) use mbuf::free;
 pub use mempool::{Mempool, PoolError};
@@ -97,6 +98,7 @@ pub use passing::{PassingNic, PassingPort};
 pub use port::{ClosedPort, PortError, are_devices_shared, share_devices};
 #[cfg(feature = "rte-ring")]
 pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};
+pub use runtime_files::{FilesBeside, beside_another};
 pub use start::DpdkNic;
 pub use tap_steering::TapSteering;
 pub use thread::{DataThread, ThreadError, adopt_thread};

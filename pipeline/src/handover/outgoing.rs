@@ -12,7 +12,7 @@ use pmdns_handover::{
     FromIncoming, FromOutgoing, HandoverLimits, NodeRole, Offer, Outgoing, OutgoingOutput,
 };
 use pmdns_nics::XdpSteering;
-use pmdns_nics::dpdk::{are_devices_shared, share_devices};
+use pmdns_nics::dpdk::{FilesBeside, are_devices_shared, share_devices};
 
 use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
@@ -46,6 +46,8 @@ pub(crate) struct OpenedForNext {
     pub(crate) xdp: Vec<XdpSteering>,
     /// Whether DPDK has the second name for its files.
     pub(crate) is_second: bool,
+    /// What DPDK has left of the process before.
+    pub(crate) beside: FilesBeside,
 }
 
 /// The way out of this process.
@@ -78,6 +80,8 @@ pub(crate) struct HandOver {
     is_second: bool,
     /// What operators have said of this node.
     role: NodeRole,
+    /// Its files of the process before.
+    beside: FilesBeside,
     /// Why the last process has not taken over.
     failure: Option<String>,
 }
@@ -91,7 +95,7 @@ impl HandOver {
         kept: Option<Kept>,
         opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
-        let OpenedForNext { copies: (mut sockets, files), taps, xdp, is_second } = opened;
+        let OpenedForNext { copies: (mut sockets, files), taps, xdp, is_second, beside } = opened;
         let path = path(config);
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
@@ -125,6 +129,7 @@ impl HandOver {
             is_stale: false,
             is_second,
             role: NodeRole::default(),
+            beside,
             failure: None,
         })
     }
@@ -187,11 +192,12 @@ impl HandOver {
     }
 
     /// This is the only process: its TAPs spread what comes, and its files and devices go with it.
-    pub(crate) fn own(&self) {
+    pub(crate) fn own(&mut self) {
         if let Some(Err(error)) = self.socket.as_ref().map(HandoverSocket::own) {
             tracing::error!("no other process can take over from this one: {error}");
         }
         self.share(false);
+        self.beside.remove_left();
         self.taps.end();
     }
 

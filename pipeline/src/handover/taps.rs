@@ -19,10 +19,11 @@ pub(crate) struct Taps {
 pub(crate) struct TapsBefore(Vec<(String, u32)>);
 
 impl TapsBefore {
-    /// Counts queues.
-    pub(crate) fn of(config: &Config) -> Self {
+    /// Counts queues. Where no process is `beside` this one, none is of another: the kernel always shows one.
+    pub(crate) fn of(config: &Config, is_beside: bool) -> Self {
         let interfaces = config.ports.iter().filter_map(|port| interface_made(&port.device));
-        Self(interfaces.map(|name| (name.to_owned(), TapSteering::queues(name))).collect())
+        let queues = |name| if is_beside { TapSteering::queues(name) } else { 0 };
+        Self(interfaces.map(|name| (name.to_owned(), queues(name))).collect())
     }
 
     /// The same ones, once the ports have started. Rights are needed, so this comes before they go.

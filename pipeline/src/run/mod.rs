@@ -71,16 +71,17 @@ pub fn run(
     let (base, config) = (config, &changes.config.clone());
     let opened = Opened::open((base, config), changes, &mut sockets)?;
     let copies = opened.copies(config).map_err(RunError::Copy)?;
-    let taps = TapsBefore::of(config);
-    let is_second = take_over.as_ref().is_some_and(TakeOver::is_second);
     let is_beside = take_over.is_some();
+    let taps = TapsBefore::of(config, is_beside);
+    let is_second = take_over.as_ref().is_some_and(TakeOver::is_second);
     let mut ports =
         StartedPorts::start(config, opened.has_streams(), &cores, is_beside, is_second)?;
     if has_predecessor {
         ports.cache = adopted(config, sockets.take_cache());
     }
     let xdp = std::mem::take(&mut ports.steerings);
-    let for_next = OpenedForNext { copies, taps, xdp, is_second };
+    let beside = ports.eal.files_beside(is_second);
+    let for_next = OpenedForNext { copies, taps, xdp, is_second, beside };
     let hand_over = HandOver::open(config, &mut sockets, left, for_next)?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());

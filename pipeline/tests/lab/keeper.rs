@@ -9,7 +9,7 @@ use crate::dig::dig;
 use crate::handover::{QUERY, ask, ask_over_the_port, connect, lost, with_streams};
 use crate::harness::{isolated, sh, wait_until};
 use crate::nsd;
-use crate::pmdns::{Pmdns, TAP_V4, config_file, interface_exists, run, set_up_tap};
+use crate::pmdns::{IS_ALONE, Pmdns, TAP_V4, config_file, interface_exists, run, set_up_tap};
 
 /// Seconds in which clients ask.
 const SECONDS: u32 = 12;
@@ -25,8 +25,7 @@ const NAMES: u32 = 40;
 fn another_process_takes_over_when_it_is_asked_for() {
     isolated("keeper::another_process_takes_over_when_it_is_asked_for", || {
         let _nsd = nsd::start();
-        // With files of DPDK, which two processes must not share.
-        let config = with_streams().replace("--no-shconf", "--file-prefix=kept");
+        let config = with_files();
         let kept = Pmdns::start_kept(&config);
         set_up_tap();
         let first = serving();
@@ -89,6 +88,42 @@ fn a_crash_costs_neither_the_cache_nor_the_ports() {
         kept.wait_for_times("comes with", KILLS as usize);
         end(kept);
     });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn after_a_crash_another_process_takes_over_and_no_files_stay() {
+    isolated("keeper::after_a_crash_another_process_takes_over_and_no_files_stay", || {
+        let _nsd = nsd::start();
+        let kept = Pmdns::start_kept(&with_files());
+        set_up_tap();
+        assert!(tell(&["upgrade"]).contains("has taken over as process"));
+        kept.wait_for_times(IS_ALONE, 1);
+        wait_until("the first one's files are gone", || files() == ["kept-next"]);
+        let killed = serving();
+        sh(&format!("kill -KILL {killed}"));
+        wait_until("operators are answered", || state().is_some_and(|now| now != killed));
+        wait_until("the killed one's files are gone", || files() == ["kept"]);
+        ask(&mut connect());
+        // It has the only queues of the TAP, though the interface was there before.
+        assert!(tell(&["upgrade"]).contains("has taken over as process"));
+        kept.wait_for_times(IS_ALONE, 2);
+        first_answer();
+        end(kept);
+        assert!(files().is_empty());
+    });
+}
+
+/// A config with files of DPDK, which two processes must not share.
+fn with_files() -> String {
+    with_streams().replace("--no-shconf", "--file-prefix=kept")
+}
+
+/// Folders of DPDK for the files of these processes.
+fn files() -> Vec<String> {
+    let folders = fs::read_dir("/run/dpdk").into_iter().flatten().flatten();
+    let names = folders.map(|folder| folder.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("kept")).collect()
 }
 
 /// Asks until an answer comes.
