@@ -13,8 +13,12 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The crash of a process that has served for so long is the first one of a row.
 const LONG: Duration = Duration::from_secs(30);
-/// After so many crashes in a row the cause may be the cache.
+/// After so many crashes in a row the cause may be the cache. After twice as many it may be anything that is kept.
 const MOST_WITH_CACHE: u32 = 3;
+/// The pause before another process is to take over, once one has failed.
+const REST: Duration = Duration::from_secs(1);
+/// For so long the manager of this service is told that all is well, though no process serves.
+const MAX_ABSENCE: Duration = Duration::from_secs(120);
 
 /// The number of a process.
 pub type ProcessId = u32;
@@ -22,7 +26,7 @@ pub type ProcessId = u32;
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeeperOutput {
-    /// ChildStart a process, and say so by [`Keeper::started`].
+    /// Start a process, and say so by [`Keeper::started`].
     Start(ChildStart),
     /// Tell the manager of this service.
     Report(KeeperEvent),
@@ -41,6 +45,8 @@ pub enum ChildStart {
     WithKept,
     /// The same, without the cache: it has crashed again and again.
     WithoutCache,
+    /// Nothing, and nothing is kept any more: that has not helped either.
+    WithoutKept,
 }
 
 /// What the manager of this service wants to know.
@@ -63,6 +69,8 @@ pub enum KeeperSignal {
     Reload,
     /// It does not work any more: end at once.
     Abort,
+    /// It has not ended by that.
+    Kill,
 }
 
 /// How a process has ended.
@@ -74,6 +82,8 @@ pub enum ChildEnd {
     Fault,
     /// Killed from outside: by an operator, or because memory was short (SIGKILL).
     Killed,
+    /// By SIGTERM or SIGINT, before it listened to them.
+    Terminated,
 }
 
 /// A process that runs.
@@ -83,6 +93,8 @@ struct Child {
     is_ready: bool,
     /// It writes what it has to write, and may take its time.
     is_stopping: bool,
+    /// It was told to end, for it does not work any more.
+    is_aborted: bool,
     started: Instant,
     heard: Instant,
 }
@@ -94,6 +106,14 @@ impl Child {
     }
 }
 
+/// No process serves, after one has.
+#[derive(Debug)]
+struct Absence {
+    since: Instant,
+    /// When the manager of this service is told next that somebody works.
+    due: Instant,
+}
+
 /// The keeper.
 #[derive(Debug, Default)]
 pub struct Keeper {
@@ -102,11 +122,15 @@ pub struct Keeper {
     is_starting: bool,
     is_stopping: bool,
     has_served: bool,
-    /// Crashes in a row, and those of them that the cache may have caused.
+    absence: Option<Absence>,
+    /// Crashes in a row, those of them that come from inside, and of these the ones that the cache may have caused.
     crashes: u32,
     faults: u32,
+    cache_faults: u32,
     /// The process that has asked for the next one.
     wanted_by: Option<ProcessId>,
+    /// Until when none takes over, for one has failed.
+    rests_until: Option<Instant>,
     /// When the next process is started.
     due: Option<Instant>,
     outputs: VecDeque<KeeperOutput>,
@@ -125,11 +149,6 @@ impl Keeper {
         self.outputs.pop_front()
     }
 
-    /// Whether what this process says counts. What it wants to have kept is kept.
-    pub fn knows(&self, id: ProcessId) -> bool {
-        self.children.iter().any(|child| child.id == id)
-    }
-
     /// A process was started, or why not.
     pub fn started(&mut self, id: Result<ProcessId, String>, now: Instant) {
         self.is_starting = false;
@@ -139,6 +158,7 @@ impl Keeper {
                     id,
                     is_ready: false,
                     is_stopping: false,
+                    is_aborted: false,
                     started: now,
                     heard: now,
                 });
@@ -146,7 +166,7 @@ impl Keeper {
                     self.signal(id, KeeperSignal::Terminate);
                 }
             }
-            Err(_) if !self.children.is_empty() => {}
+            Err(_) if !self.children.is_empty() => self.rests_until = Some(now + REST),
             Err(_) if self.has_served && !self.is_stopping => self.start_later(now),
             Err(_) => self.outputs.push_back(KeeperOutput::End(1)),
         }
@@ -162,6 +182,7 @@ impl Keeper {
         let serves = self.serving() == Some(id);
         if is_new {
             self.has_served = true;
+            self.absence = None;
             self.report(KeeperEvent::Ready);
         }
         if notice.is_alive && serves {
@@ -169,7 +190,7 @@ impl Keeper {
         }
         if notice.wants_successor && serves {
             self.wanted_by = Some(id);
-            self.start_successor();
+            self.start_successor(now);
         }
     }
 
@@ -177,38 +198,72 @@ impl Keeper {
     pub fn ended(&mut self, id: ProcessId, end: ChildEnd, now: Instant) {
         let Some(place) = self.children.iter().position(|child| child.id == id) else { return };
         let child = self.children.remove(place);
+        if child.is_ready && self.serving().is_none() && !self.is_stopping {
+            self.absence = Some(Absence { since: now, due: now });
+        }
         // Another one serves, or is about to.
         if !self.children.is_empty() || self.is_starting {
-            return self.start_successor();
+            if !child.is_ready {
+                self.rests_until = Some(now + REST);
+            }
+            return self.start_successor(now);
         }
         if self.is_stopping || end == ChildEnd::Code(0) || !self.has_served {
-            return self.outputs.push_back(KeeperOutput::End(match end {
-                ChildEnd::Code(code) => code,
-                ChildEnd::Fault | ChildEnd::Killed => 1,
-            }));
+            return self.end(&child, end);
         }
         if child.is_ready && now.saturating_duration_since(child.started) >= LONG {
-            (self.crashes, self.faults) = (0, 0);
+            (self.crashes, self.faults, self.cache_faults) = (0, 0, 0);
         }
-        self.crashes = self.crashes.saturating_add(1);
-        self.faults = self.faults.saturating_add(u32::from(end != ChildEnd::Killed));
+        let is_from_outside = matches!(end, ChildEnd::Killed | ChildEnd::Terminated);
+        let is_fault = child.is_aborted || !is_from_outside;
+        // One that refuses to start says why, so it is not the cache.
+        let is_refusal = !child.is_ready && matches!(end, ChildEnd::Code(_));
+        self.faults = self.faults.saturating_add(u32::from(is_fault));
+        self.cache_faults = self.cache_faults.saturating_add(u32::from(is_fault && !is_refusal));
         self.start_later(now);
     }
 
+    /// Ends with the exit code of the last process. One that was told to end has done so in good order, if it had no work yet.
+    fn end(&mut self, last: &Child, end: ChildEnd) {
+        self.absence = None;
+        let is_obedient = !last.is_ready || end == ChildEnd::Terminated;
+        self.outputs.push_back(KeeperOutput::End(match end {
+            _ if self.is_stopping && is_obedient => 0,
+            ChildEnd::Code(code) => code,
+            ChildEnd::Fault | ChildEnd::Killed | ChildEnd::Terminated => 1,
+        }));
+    }
+
     /// Starts the process that was asked for, once the one before has ended that the asker has taken over from.
-    fn start_successor(&mut self) {
-        let alone = self.children.first().filter(|_| self.children.len() == 1);
-        if alone.is_some_and(|child| self.wanted_by == Some(child.id)) && !self.is_stopping {
+    fn start_successor(&mut self, now: Instant) {
+        if self.is_successor_due() && self.rests_until.is_none_or(|until| until <= now) {
             self.wanted_by = None;
             self.start(ChildStart::Plain);
         }
     }
 
+    fn is_successor_due(&self) -> bool {
+        let alone = self.children.first().filter(|_| self.children.len() == 1);
+        let is_wanted = alone.is_some_and(|child| self.wanted_by == Some(child.id));
+        is_wanted && !self.is_starting && !self.is_stopping
+    }
+
     /// Does what is due.
     pub fn turn(&mut self, now: Instant) {
         if self.due.take_if(|due| *due <= now).is_some() {
-            let is_cause_kept = self.faults >= MOST_WITH_CACHE;
-            self.start(if is_cause_kept { ChildStart::WithoutCache } else { ChildStart::WithKept });
+            self.start(match () {
+                () if self.faults >= 2 * MOST_WITH_CACHE => ChildStart::WithoutKept,
+                () if self.cache_faults >= MOST_WITH_CACHE => ChildStart::WithoutCache,
+                () => ChildStart::WithKept,
+            });
+        }
+        self.start_successor(now);
+        if let Some(absence) = self.absence.as_mut().filter(|absence| absence.due <= now) {
+            absence.due = now + SILENCE / 2;
+            if now.saturating_duration_since(absence.since) >= MAX_ABSENCE {
+                self.absence = None;
+            }
+            self.report(KeeperEvent::Alive);
         }
         let silent = |child: &&mut Child| {
             child.can_hang() && now.saturating_duration_since(child.heard) >= SILENCE
@@ -216,18 +271,21 @@ impl Keeper {
         let once = |child: &mut Child| {
             // It has as long to end.
             child.heard = now;
-            child.id
+            let signal = if child.is_aborted { KeeperSignal::Kill } else { KeeperSignal::Abort };
+            child.is_aborted = true;
+            (child.id, signal)
         };
         let silent: Vec<_> = self.children.iter_mut().filter(silent).map(once).collect();
-        for id in silent {
-            self.signal(id, KeeperSignal::Abort);
-        }
+        silent.into_iter().for_each(|(id, signal)| self.signal(id, signal));
     }
 
     /// When something is due.
     pub fn next_due(&self) -> Option<Instant> {
         let ready = self.children.iter().filter(|child| child.can_hang());
-        self.due.into_iter().chain(ready.map(|child| child.heard + SILENCE)).min()
+        let rest = self.rests_until.filter(|_| self.is_successor_due());
+        let absence = self.absence.as_ref().map(|absence| absence.due);
+        let others = [self.due, rest, absence].into_iter().flatten();
+        others.chain(ready.map(|child| child.heard + SILENCE)).min()
     }
 
     /// Every process is to end, and this one then.
@@ -236,7 +294,7 @@ impl Keeper {
             self.is_stopping = true;
             self.report(KeeperEvent::Stopping);
         }
-        self.due = None;
+        (self.due, self.absence) = (None, None);
         if self.children.is_empty() && !self.is_starting {
             self.outputs.push_back(KeeperOutput::End(0));
         }
@@ -261,7 +319,9 @@ impl Keeper {
         self.outputs.push_back(KeeperOutput::Start(start));
     }
 
+    /// Starts the next process after one more crash.
     fn start_later(&mut self, now: Instant) {
+        self.crashes = self.crashes.saturating_add(1);
         let doubled = self.crashes.saturating_sub(2).min(10);
         let pause = match self.crashes {
             0 | 1 => Duration::ZERO,

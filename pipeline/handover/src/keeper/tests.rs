@@ -8,12 +8,14 @@ struct Kept {
     next: ProcessId,
     now: Instant,
     done: Vec<KeeperOutput>,
+    /// Whether programs can be started.
+    can_start: bool,
 }
 
 impl Kept {
     fn new() -> Self {
         let (keeper, now) = (Keeper::new(false), Instant::now());
-        Self { keeper, next: 1, now, done: Vec::new() }.turned()
+        Self { keeper, next: 1, now, done: Vec::new(), can_start: true }.turned()
     }
 
     /// Carries everything out, and notes what is not a start.
@@ -26,8 +28,9 @@ impl Kept {
         self.keeper.turn(self.now);
         while let Some(output) = self.keeper.next_output() {
             if let KeeperOutput::Start(_) = output {
-                self.keeper.started(Ok(self.next), self.now);
-                self.next += 1;
+                let started = if self.can_start { Ok(self.next) } else { Err("gone".to_owned()) };
+                self.keeper.started(started, self.now);
+                self.next += u32::from(self.can_start);
             }
             self.done.push(output);
         }
@@ -52,14 +55,25 @@ impl Kept {
     fn take(&mut self) -> Vec<KeeperOutput> {
         std::mem::take(&mut self.done)
     }
+
+    /// The same, without what the manager of this service is told.
+    fn take_acts(&mut self) -> Vec<KeeperOutput> {
+        let is_report = |output: &KeeperOutput| matches!(output, KeeperOutput::Report(_));
+        self.take().into_iter().filter(|output| !is_report(output)).collect()
+    }
 }
 
 const READY: KeeperOutput = KeeperOutput::Report(KeeperEvent::Ready);
+const ALIVE: KeeperOutput = KeeperOutput::Report(KeeperEvent::Alive);
+
+fn start(start: ChildStart) -> KeeperOutput {
+    KeeperOutput::Start(start)
+}
 
 fn serving() -> Kept {
     let mut kept = Kept::new();
     kept.says(1, "READY=1");
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::Plain), READY]);
+    assert_eq!(kept.take(), [start(ChildStart::Plain), READY]);
     kept
 }
 
@@ -74,60 +88,121 @@ fn a_process_that_cannot_start_ends_the_keeper_with_its_code() {
 fn a_crash_is_followed_by_a_process_with_what_was_kept() {
     let mut kept = serving();
     kept.ends(1, ChildEnd::Fault);
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::WithKept)]);
+    assert_eq!(kept.take(), [start(ChildStart::WithKept), ALIVE]);
     kept.says(2, "READY=1");
     assert_eq!(kept.take(), [READY]);
 }
 
 #[test]
-fn crashes_in_a_row_cost_pauses_and_then_the_cache() {
+fn crashes_in_a_row_cost_pauses_then_the_cache_and_then_all_that_is_kept() {
     let mut kept = serving();
     kept.ends(1, ChildEnd::Fault);
     kept.take();
-    kept.ends(2, ChildEnd::Code(101));
+    kept.ends(2, ChildEnd::Fault);
     assert_eq!(kept.take(), [], "the second one has a pause");
     kept.passes(PAUSE);
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::WithKept)]);
+    assert_eq!(kept.take(), [start(ChildStart::WithKept)]);
     kept.ends(3, ChildEnd::Fault);
     kept.passes(PAUSE);
     assert_eq!(kept.take(), []);
     kept.passes(PAUSE);
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::WithoutCache)]);
+    assert_eq!(kept.take(), [start(ChildStart::WithoutCache)]);
     for id in 4..60 {
         kept.ends(id, ChildEnd::Fault);
         kept.passes(MAX_PAUSE);
-        assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::WithoutCache)]);
+        let without_cache = id < 2 * MOST_WITH_CACHE;
+        let how = if without_cache { ChildStart::WithoutCache } else { ChildStart::WithoutKept };
+        assert_eq!(kept.take_acts(), [start(how)]);
     }
     kept.says(60, "READY=1");
     kept.passes(SILENCE / 2);
     kept.now += LONG;
     kept.ends(60, ChildEnd::Fault);
-    assert_eq!(kept.take().last(), Some(&KeeperOutput::Start(ChildStart::WithKept)));
+    assert_eq!(kept.take_acts().last(), Some(&start(ChildStart::WithKept)));
 }
 
 #[test]
 fn the_cache_is_no_cause_of_what_comes_from_outside() {
     let mut kept = serving();
-    for id in 1..10 {
-        kept.ends(id, ChildEnd::Killed);
+    for id in 1..20 {
+        kept.ends(id, if id % 2 == 0 { ChildEnd::Killed } else { ChildEnd::Terminated });
         kept.passes(MAX_PAUSE);
-        assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::WithKept)]);
+        assert_eq!(kept.take_acts(), [start(ChildStart::WithKept)]);
     }
+}
+
+#[test]
+fn the_cache_is_no_cause_of_what_a_process_refuses() {
+    let mut kept = serving();
+    kept.ends(1, ChildEnd::Fault);
+    assert_eq!(kept.take_acts(), [start(ChildStart::WithKept)]);
+    for id in 2..10 {
+        kept.ends(id, ChildEnd::Code(2));
+        kept.passes(MAX_PAUSE);
+        // It may refuse what is kept.
+        let with_kept = id < 2 * MOST_WITH_CACHE;
+        let how = if with_kept { ChildStart::WithKept } else { ChildStart::WithoutKept };
+        assert_eq!(kept.take_acts(), [start(how)]);
+    }
+    kept.says(10, "READY=1");
+    kept.ends(10, ChildEnd::Code(1));
+    kept.passes(MAX_PAUSE);
+    assert_eq!(kept.take_acts(), [start(ChildStart::WithoutKept)]);
+    assert_eq!(kept.keeper.cache_faults, 2, "it has served");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_tried_after_growing_pauses() {
+    let mut kept = serving();
+    kept.can_start = false;
+    kept.ends(1, ChildEnd::Fault);
+    assert_eq!(kept.take_acts(), [start(ChildStart::WithKept)]);
+    for pause in [PAUSE, PAUSE * 2, PAUSE * 4] {
+        kept.passes(pause - Duration::from_millis(1));
+        assert_eq!(kept.take_acts(), []);
+        kept.passes(Duration::from_millis(1));
+        assert_eq!(kept.take_acts(), [start(ChildStart::WithKept)]);
+    }
+    kept.can_start = true;
+    kept.passes(MAX_PAUSE);
+    kept.says(2, "READY=1");
+    assert_eq!(kept.take().last(), Some(&READY));
+}
+
+#[test]
+fn while_no_process_serves_the_service_counts_as_alive_for_some_time() {
+    let mut kept = serving();
+    kept.ends(1, ChildEnd::Fault);
+    kept.take();
+    for _ in 0..4 {
+        assert_eq!(kept.keeper.next_due(), Some(kept.now + SILENCE / 2));
+        kept.passes(SILENCE / 2);
+        assert_eq!(kept.take(), [ALIVE]);
+    }
+    // Another crash begins no other absence.
+    kept.ends(2, ChildEnd::Fault);
+    kept.passes(PAUSE);
+    kept.passes(MAX_ABSENCE);
+    kept.take();
+    assert_eq!(kept.keeper.next_due(), None);
+    kept.says(3, "READY=1");
+    kept.ends(3, ChildEnd::Fault);
+    assert_eq!(kept.take(), [READY, start(ChildStart::WithKept), ALIVE], "it has served");
 }
 
 #[test]
 fn the_next_process_serves_when_the_one_before_ends() {
     let mut kept = serving();
     kept.says(1, crate::SUCCESSOR);
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::Plain)]);
+    assert_eq!(kept.take(), [start(ChildStart::Plain)]);
     kept.says(1, crate::SUCCESSOR);
     assert_eq!(kept.take(), [], "one takes over at a time");
     kept.says(2, "READY=1");
     kept.ends(1, ChildEnd::Code(0));
     kept.says(2, "WATCHDOG=1");
-    assert_eq!(kept.take(), [READY, KeeperOutput::Report(KeeperEvent::Alive)]);
+    assert_eq!(kept.take(), [READY, ALIVE]);
     kept.ends(2, ChildEnd::Fault);
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::WithKept)]);
+    assert_eq!(kept.take_acts(), [start(ChildStart::WithKept)]);
 }
 
 #[test]
@@ -139,7 +214,7 @@ fn who_asks_before_the_one_before_has_ended_gets_the_next_one_then() {
     kept.says(2, crate::SUCCESSOR);
     assert_eq!(kept.take(), [], "one takes over at a time");
     kept.ends(1, ChildEnd::Code(0));
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::Plain)]);
+    assert_eq!(kept.take(), [start(ChildStart::Plain)]);
     kept.ends(3, ChildEnd::Code(1));
     assert_eq!(kept.take(), [], "it was asked for once");
 }
@@ -150,9 +225,18 @@ fn a_next_process_that_fails_costs_nothing() {
     kept.says(1, crate::SUCCESSOR);
     kept.ends(2, ChildEnd::Code(1));
     kept.says(1, "WATCHDOG=1");
-    assert_eq!(kept.take().last(), Some(&KeeperOutput::Report(KeeperEvent::Alive)));
+    assert_eq!(kept.take().last(), Some(&ALIVE));
     kept.says(1, crate::SUCCESSOR);
-    assert_eq!(kept.take(), [KeeperOutput::Start(ChildStart::Plain)], "it may be tried again");
+    assert_eq!(kept.take(), [], "not at once");
+    assert_eq!(kept.keeper.next_due(), Some(kept.now + REST));
+    kept.passes(REST);
+    assert_eq!(kept.take(), [start(ChildStart::Plain)], "it may be tried again");
+    kept.ends(3, ChildEnd::Code(1));
+    kept.passes(REST);
+    kept.can_start = false;
+    kept.says(1, crate::SUCCESSOR);
+    kept.says(1, crate::SUCCESSOR);
+    assert_eq!(kept.take(), [start(ChildStart::Plain)], "nor if there is no program");
 }
 
 #[test]
@@ -161,12 +245,21 @@ fn a_process_that_says_nothing_is_ended() {
     kept.passes(SILENCE / 2);
     kept.says(1, "WATCHDOG=1");
     kept.passes(SILENCE / 2);
-    assert_eq!(kept.take(), [KeeperOutput::Report(KeeperEvent::Alive)]);
+    assert_eq!(kept.take(), [ALIVE]);
     assert_eq!(kept.keeper.next_due(), Some(kept.now + SILENCE / 2));
     kept.passes(SILENCE / 2);
     assert_eq!(kept.take(), [KeeperOutput::Signal(1, KeeperSignal::Abort)]);
     kept.turn();
     assert_eq!(kept.take(), []);
+    kept.passes(SILENCE);
+    assert_eq!(kept.take(), [KeeperOutput::Signal(1, KeeperSignal::Kill)]);
+    kept.ends(1, ChildEnd::Killed);
+    assert_eq!(kept.keeper.faults, 1, "nobody else has killed it");
+}
+
+#[test]
+fn a_process_that_ends_may_say_nothing() {
+    let mut kept = serving();
     kept.says(1, "STOPPING=1");
     kept.passes(SILENCE * 2);
     assert_eq!(kept.take(), [], "it writes a snapshot");
@@ -191,6 +284,25 @@ fn a_stop_ends_all_and_then_the_keeper() {
 }
 
 #[test]
+fn a_process_that_ends_because_it_was_told_to_has_not_failed() {
+    let ends_with = |is_ready: bool, end| {
+        let mut kept = serving();
+        kept.ends(1, ChildEnd::Fault);
+        if is_ready {
+            kept.says(2, "READY=1");
+        }
+        kept.keeper.stop();
+        kept.ends(2, end);
+        kept.take().pop().unwrap()
+    };
+    assert_eq!(ends_with(false, ChildEnd::Code(5)), KeeperOutput::End(0));
+    assert_eq!(ends_with(false, ChildEnd::Terminated), KeeperOutput::End(0));
+    assert_eq!(ends_with(true, ChildEnd::Terminated), KeeperOutput::End(0));
+    assert_eq!(ends_with(true, ChildEnd::Code(5)), KeeperOutput::End(5));
+    assert_eq!(ends_with(true, ChildEnd::Killed), KeeperOutput::End(1));
+}
+
+#[test]
 fn others_have_no_say() {
     let mut kept = serving();
     for message in ["READY=1", "WATCHDOG=1", crate::SUCCESSOR] {
@@ -198,7 +310,6 @@ fn others_have_no_say() {
     }
     kept.ends(7, ChildEnd::Fault);
     assert_eq!(kept.take(), []);
-    assert!(kept.keeper.knows(1) && !kept.keeper.knows(7));
 }
 
 #[test]
