@@ -8,12 +8,11 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::Pid;
 
 /// Descriptors beside a packet: what the kernel takes (`SCM_MAX_FD`).
 const MAX_DESCRIPTORS: usize = 253;
 /// Bytes of what is beside a packet.
-const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS), ScmCredentials(1));
+const ANCILLARY: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS));
 
 /// A packet that has come.
 #[derive(Debug)]
@@ -22,8 +21,6 @@ pub(crate) struct Packet {
     pub(crate) bytes: Vec<u8>,
     /// The descriptors beside it.
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// Who has sent it, if the socket asks that of the kernel (`SO_PASSCRED`).
-    pub(crate) sender: Option<Pid>,
 }
 
 /// Sends a packet, and copies of descriptors.
@@ -53,12 +50,10 @@ pub(crate) fn receive(socket: impl AsFd, most: usize) -> io::Result<Option<Packe
         Err(error) => return Err(error.into()),
     };
     bytes.truncate(received.bytes);
-    let mut packet = Packet { bytes, descriptors: Vec::new(), sender: None };
+    let mut packet = Packet { bytes, descriptors: Vec::new() };
     for message in beside.drain() {
-        match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => packet.descriptors.extend(descriptors),
-            RecvAncillaryMessage::ScmCredentials(sender) => packet.sender = Some(sender.pid),
-            _ => {}
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            packet.descriptors.extend(descriptors);
         }
     }
     match received.flags.contains(ReturnFlags::CTRUNC) {

@@ -19,7 +19,9 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a message may wait for a manager that does not read.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The variable of the environment by which a keeper says that it is one.
+/// A message that could not be sent is sent again after that time.
+const RETRY: Duration = Duration::from_secs(1);
+/// The variable of the environment by which a keeper says that it is one. It listens behind standard input.
 pub const KEEPER: &str = "PMDNS_KEEPER";
 /// The variable by which it says that the cache is to begin [`EMPTY`].
 pub const CACHE: &str = "PMDNS_CACHE";
@@ -31,7 +33,8 @@ pub const EMPTY: &str = "empty";
 pub struct Supervisor {
     /// How often it wants to hear that the data cores work.
     interval: Option<Duration>,
-    told: Option<Instant>,
+    /// When it is to hear that next. `None`: at once.
+    due: Option<Instant>,
     /// It starts the next process.
     is_keeper: bool,
 }
@@ -41,7 +44,7 @@ impl Supervisor {
     pub fn from_environment() -> Self {
         // Half of the time that it waits, as sd_watchdog_enabled(3) advises.
         let interval = sd_notify::watchdog_enabled().map(|wait| wait / 2);
-        Self { interval, told: None, is_keeper: std::env::var_os(KEEPER).is_some() }
+        Self { interval, due: None, is_keeper: has_keeper() }
     }
 
     /// Queries are answered from now on.
@@ -57,9 +60,20 @@ impl Supervisor {
     /// Tells that the data cores work, as often as it is wanted and only if they do. A manager that hears nothing restarts
     /// the service.
     pub fn watch(&mut self, now: Instant, work: impl FnOnce() -> bool) {
-        if self.is_due(now) && work() {
-            report_state("WATCHDOG=1");
-            self.told = Some(now);
+        self.watch_by(report_state, now, work);
+    }
+
+    fn watch_by(
+        &mut self,
+        report: impl FnOnce(&str) -> bool,
+        now: Instant,
+        work: impl FnOnce() -> bool,
+    ) {
+        let Some(interval) = self.interval else { return };
+        if self.due.is_none_or(|due| due <= now) && work() {
+            // That it is ready may have been lost.
+            let is_told = report("READY=1\nWATCHDOG=1");
+            self.due = Some(now + if is_told { interval } else { RETRY });
         }
     }
 
@@ -75,22 +89,25 @@ impl Supervisor {
     pub fn has_successor(&self) -> bool {
         self.is_keeper
     }
-
-    fn is_due(&self, now: Instant) -> bool {
-        let since = self.told.map(|told| now.saturating_duration_since(told));
-        self.interval.is_some_and(|interval| since.is_none_or(|since| since >= interval))
-    }
 }
 
-fn report_state(message: &str) {
-    if let Err(error) = notify(message, &[]) {
-        tracing::debug!("systemd was not told: {error}");
-    }
+/// Whether a keeper has started this process.
+pub(crate) fn has_keeper() -> bool {
+    std::env::var_os(KEEPER).is_some()
+}
+
+/// Whether it was sent.
+fn report_state(message: &str) -> bool {
+    let sent = notify(message, &[]);
+    sent.inspect_err(|error| tracing::debug!("nobody was told: {error}")).is_ok()
 }
 
 /// Sends a message to the manager that the environment names, with descriptors that it is to keep. If it names nobody, nothing
-/// is sent.
+/// is sent. A keeper is not waited for.
 pub(crate) fn notify(message: &str, kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if has_keeper() {
+        return send(std::io::stdin(), message.as_bytes(), kept);
+    }
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let socket = UnixDatagram::unbound()?;
     socket.connect_addr(&address(&name)?)?;
@@ -123,12 +140,22 @@ mod tests {
         let start = Instant::now();
         let interval = Some(Duration::from_secs(5));
         let mut supervisor = Supervisor { interval, ..Supervisor::default() };
-        assert!(supervisor.is_due(start));
-        supervisor.watch(start, || false);
-        assert!(supervisor.is_due(start), "nothing was told");
-        supervisor.watch(start, || true);
-        assert!(!supervisor.is_due(start + Duration::from_millis(4999)));
-        assert!(supervisor.is_due(start + Duration::from_secs(5)));
+        let mut is_told = |after, can_send, works| {
+            let mut told = None;
+            let report = |message: &str| {
+                told = Some(message.to_owned());
+                can_send
+            };
+            supervisor.watch_by(report, start + Duration::from_millis(after), || works);
+            told.is_some_and(|told| told == "READY=1\nWATCHDOG=1")
+        };
+        assert!(!is_told(0, true, false));
+        assert!(is_told(0, true, true));
+        assert!(!is_told(4999, true, true));
+        assert!(is_told(5000, false, true));
+        assert!(!is_told(5999, true, true));
+        assert!(is_told(6000, true, true), "it was not sent before");
+        assert!(!is_told(10_999, true, true));
         Supervisor::default().watch(start, || panic!("nobody wants to know"));
     }
 

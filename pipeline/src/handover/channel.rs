@@ -122,7 +122,7 @@ impl Channel {
 
     fn receive_once(&self) -> io::Result<Option<Received>> {
         let packet = passing::receive(&self.socket, MAX_MESSAGE + 1)?;
-        Ok(packet.map(|Packet { bytes, descriptors, .. }| match bytes.is_empty() {
+        Ok(packet.map(|Packet { bytes, descriptors }| match bytes.is_empty() {
             true => Received::Closed,
             false => Received::Packet(bytes, descriptors),
         }))

@@ -1,4 +1,4 @@
-//! What a crash leaves: descriptors that a keeper, or systemd, keeps for the next process (sd_notify(3), `FDSTORE`).
+//! What a crash leaves: descriptors that a keeper keeps for the next process (sd_notify(3), `FDSTORE`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::passed::check;
 use crate::runtime::unix_time;
 use crate::sockets::OpenSockets;
-use crate::supervisor::{CACHE, EMPTY, KEEPER, notify};
+use crate::supervisor::{CACHE, EMPTY, has_keeper, notify};
 
 /// The first descriptor that comes with a process (sd_listen_fds(3)).
 pub(crate) const FIRST: i32 = 3;
@@ -53,12 +53,16 @@ pub struct LeftByCrash {
 }
 
 impl Kept {
-    /// Has these kept, in the place of those before. `holders`: queues of TAPs.
+    /// Has these kept, in the place of those before, by a keeper: nobody else counts crashes, and so would give a cache on that
+    /// is their cause. `holders`: queues of TAPs.
     pub(crate) fn keep(
         &mut self,
         sockets: &OpenSockets,
         holders: Vec<BorrowedFd<'_>>,
     ) -> io::Result<()> {
+        if !has_keeper() {
+            return Ok(());
+        }
         let (passed, descriptors) = sockets.passed();
         let (came, most) = (descriptors.len(), (MAX_PASSED - 1).saturating_sub(holders.len()));
         if came > most {
@@ -74,14 +78,18 @@ impl Kept {
         let kept: Vec<_> = [list.as_fd()].into_iter().chain(descriptors).chain(holders).collect();
         notify(&format!("FDSTORE=1\nFDNAME={name}"), &kept)?;
         self.held.clear();
-        let before = std::mem::replace(&mut self.names, vec![name]);
-        before.iter().try_for_each(|name| forget(name))
+        self.names.push(name);
+        while let [before, _, ..] = self.names.as_slice() {
+            forget(before)?;
+            self.names.remove(0);
+        }
+        Ok(())
     }
 
-    /// This process ends in good order, so nothing of it is kept.
+    /// Nothing of this process is kept any more.
     pub(crate) fn forget(&mut self) {
         let forgotten = self.names.drain(..).try_for_each(|name| forget(&name));
-        forgotten.unwrap_or_else(|error| tracing::debug!("systemd was not told: {error}"));
+        forgotten.unwrap_or_else(|error| tracing::debug!("the keeper was not told: {error}"));
     }
 }
 
@@ -95,7 +103,7 @@ pub(crate) fn inherited() -> Result<Vec<(String, OwnedFd)>, String> {
     let is_ours = match variable("LISTEN_PID") {
         Some(of) => of == process::id().to_string(),
         // A keeper does not know it before.
-        None => variable(KEEPER).is_some(),
+        None => has_keeper(),
     };
     let count = variable("LISTEN_FDS").filter(|_| is_ours);
     let Some(count) = count.and_then(|count| count.parse::<usize>().ok()) else {
@@ -132,12 +140,17 @@ impl KeptList {
 }
 
 impl LeftByCrash {
-    /// What came with this process; `None`: nothing did.
+    /// What came with this process from its keeper; `None`: nothing that has a list.
     pub fn of_environment() -> Result<Option<Self>, String> {
         let inherited = inherited()?;
+        if !has_keeper() {
+            return Ok(None);
+        }
+        // The keeper listens to this process alone.
+        let is_ours = fcntl_setfd(std::io::stdin(), FdFlags::CLOEXEC);
+        is_ours.map_err(|error| format!("standard input: {error}"))?;
         let is_without_cache = std::env::var_os(CACHE).is_some_and(|cache| cache == EMPTY);
-        let left = (!inherited.is_empty()).then(|| Self::of(inherited, is_without_cache));
-        left.transpose()
+        Self::of(inherited, is_without_cache)
     }
 
     /// The sockets, and the rest, which goes once other things are kept.
@@ -146,8 +159,11 @@ impl LeftByCrash {
         (sockets, Kept { version: 0, names, held: others })
     }
 
-    /// Of several lists the latest one counts. Without one, descriptors are but held.
-    fn of(inherited: Vec<(String, OwnedFd)>, is_without_cache: bool) -> Result<Self, String> {
+    /// Of several lists the latest one counts.
+    fn of(
+        inherited: Vec<(String, OwnedFd)>,
+        is_without_cache: bool,
+    ) -> Result<Option<Self>, String> {
         let mut groups = BTreeMap::<String, Vec<OwnedFd>>::new();
         for (name, descriptor) in inherited {
             groups.entry(name).or_default().push(descriptor);
@@ -157,25 +173,24 @@ impl LeftByCrash {
             |group: &Vec<OwnedFd>| group.iter().find_map(|one| KeptList::read(one.as_fd()));
         let lists = groups.iter().filter_map(|(name, group)| Some((list_of(group)?, name.clone())));
         let latest = lists.max_by_key(|(list, _)| list.kept);
+        let Some((list, name)) = latest else { return Ok(None) };
         let mut others = Vec::new();
         let mut sockets = (Vec::new(), Vec::new());
-        if let Some((list, name)) = latest {
-            for descriptor in groups.remove(&name).unwrap_or_default() {
-                let inode = fstat(&descriptor).map(|stat| stat.st_ino);
-                let is_it = |(of, _): &&(u64, Passed)| inode.is_ok_and(|inode| inode == *of);
-                match list.passed.iter().find(is_it) {
-                    Some((_, Passed::Cache(_))) if is_without_cache => {}
-                    Some((_, passed)) => {
-                        sockets.0.push(passed.clone());
-                        sockets.1.push(descriptor);
-                    }
-                    None => others.push(descriptor),
+        for descriptor in groups.remove(&name).unwrap_or_default() {
+            let inode = fstat(&descriptor).map(|stat| stat.st_ino);
+            let is_it = |(of, _): &&(u64, Passed)| inode.is_ok_and(|inode| inode == *of);
+            match list.passed.iter().find(is_it) {
+                Some((_, Passed::Cache(_))) if is_without_cache => {}
+                Some((_, passed)) => {
+                    sockets.0.push(passed.clone());
+                    sockets.1.push(descriptor);
                 }
+                None => others.push(descriptor),
             }
         }
         others.extend(groups.into_values().flatten());
         check(&sockets.0, &sockets.1)?;
-        Ok(Self { sockets: OpenSockets::named(sockets.0, sockets.1), others, names })
+        Ok(Some(Self { sockets: OpenSockets::named(sockets.0, sockets.1), others, names }))
     }
 }
 
@@ -218,7 +233,7 @@ mod tests {
         let mut inherited = named("pmdns.9.1", list((7, 2), &[second.1, cache()]));
         inherited.extend(named("pmdns.8.1", list((7, 1), &[first.1])));
         inherited.push(("pmdns.9.1".to_owned(), queue));
-        let mut left = LeftByCrash::of(inherited, false).unwrap();
+        let mut left = LeftByCrash::of(inherited, false).unwrap().unwrap();
         assert!(left.sockets.take("streams.tcp", first.0).is_none(), "an older list");
         assert!(left.sockets.take("streams.tcp", second.0).is_some());
         assert!(left.sockets.take_cache().is_some());
@@ -244,16 +259,16 @@ mod tests {
     fn after_many_crashes_the_cache_is_left_out() {
         let (address, socket) = socket();
         let inherited = named("a", list((1, 1), &[socket, cache()]));
-        let mut left = LeftByCrash::of(inherited, true).unwrap();
+        let mut left = LeftByCrash::of(inherited, true).unwrap().unwrap();
         assert!(left.sockets.take_cache().is_none());
         assert!(left.sockets.take("streams.tcp", address).is_some());
     }
 
     #[test]
-    fn what_is_no_list_isheld_and_a_wrong_one_is_refused() {
+    fn without_a_list_there_was_no_crash_and_a_wrong_one_is_refused() {
         let (_, (_, socket)) = socket();
-        let left = LeftByCrash::of(named("", vec![socket]), false).unwrap();
-        assert_eq!((left.others.len(), left.sockets.passed().0.len()), (1, 0));
+        assert!(LeftByCrash::of(named("", vec![socket]), false).unwrap().is_none());
+        assert!(LeftByCrash::of(Vec::new(), false).unwrap().is_none());
         let (address, _) = self::socket();
         let (_, (_, other)) = self::socket();
         let wrong = (Passed::Socket("streams.tcp".to_owned(), address), other);

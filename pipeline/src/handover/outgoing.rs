@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_engine::snapshot::CacheJobs;
@@ -25,6 +25,8 @@ use crate::sockets::OpenSockets;
 /// A port over AF_XDP has no socket, or it was not found among those of its driver.
 const UNSTEERED: &str =
     "a port over AF_XDP cannot pass; stop the running process, then start this one";
+/// What could not be kept is tried again after that time.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// What the instance has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub(crate) struct HandOver {
     kept: Kept,
     /// It is not that which is there now.
     is_stale: bool,
+    /// When that is tried again.
+    keep_due: Option<Instant>,
     /// DPDK has the second name for its files.
     is_second: bool,
     /// What operators have said of this node.
@@ -127,6 +131,7 @@ impl HandOver {
             cache_error: None,
             kept: kept.unwrap_or_default(),
             is_stale: false,
+            keep_due: None,
             is_second,
             role: NodeRole::default(),
             beside,
@@ -227,8 +232,8 @@ impl HandOver {
         // What a drain asks for is done between two turns.
         let was_draining = self.machine.is_draining();
         self.steer(Taps::turn);
-        if std::mem::take(&mut self.is_stale) {
-            self.keep();
+        if self.is_stale && self.keep_due.is_none_or(|due| due <= now) {
+            self.keep(now);
         }
         if !is_busy || self.is_under_way() {
             self.receive(now);
@@ -246,6 +251,8 @@ impl HandOver {
             self.channel = None;
             self.own();
             self.machine.thawed(true);
+            // The other process may have been the last one that had something kept.
+            self.is_stale = true;
         }
         if was_draining && is_idle() {
             self.machine.drained();
@@ -380,15 +387,25 @@ impl HandOver {
     }
 
     /// Has everything kept that a crash is to leave.
-    fn keep(&mut self) {
-        if let Err(error) = self.kept.keep(&self.sockets, self.taps.holders()) {
+    fn keep(&mut self, now: Instant) {
+        let kept = self.kept.keep(&self.sockets, self.taps.holders());
+        self.is_stale = kept.is_err();
+        let is_news = self.keep_due.is_none();
+        self.keep_due = kept.as_ref().err().map(|_| now + RETRY);
+        if let Err(error) = kept.as_ref()
+            && is_news
+        {
             tracing::warn!("a crash would lose the cache and connections: {error}");
         }
     }
 
-    /// This process ends. The socket's file goes with it, unless another process has it.
-    pub(crate) fn remove_file(&mut self) {
+    /// This process ends in good order, so nothing of it is kept.
+    pub(crate) fn forget_kept(&mut self) {
         self.kept.forget();
+    }
+
+    /// This process ends. The socket's file goes with it, unless another process has it.
+    pub(crate) fn remove_file(&self) {
         if self.socket.is_some() && !are_devices_shared() {
             let _ = std::fs::remove_file(&self.path);
         }

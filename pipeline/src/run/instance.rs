@@ -236,6 +236,7 @@ impl<'c> Instance<'c> {
             tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
         }
         if dpdk::are_devices_shared() {
+            hand_over.forget_kept();
             std::mem::forget(services);
             return Ok(report);
         }
@@ -244,7 +245,10 @@ impl<'c> Instance<'c> {
         match () {
             () if failed || !in_good_order => Err(RunError::ThreadEnded),
             () if all_are_gone => Err(RunError::NoPortLeft),
-            () => Ok(report),
+            () => {
+                hand_over.forget_kept();
+                Ok(report)
+            }
         }
     }
 }

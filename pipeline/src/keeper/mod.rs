@@ -4,9 +4,12 @@
 //! It understands what services say to systemd (sd_notify(3)), and says the same to systemd in its turn. It reads no
 //! configuration, and serves nobody.
 
+mod kept;
+
+use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::linux::net::SocketAddrExt as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -21,17 +24,16 @@ use pmdns_handover::{
     Notice, SILENCE,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::SocketAddrUnix;
-use rustix::net::sockopt::set_socket_passcred;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
+use self::kept::KeptGroups;
 use crate::handover::{FIRST, inherited};
 use crate::passing::{Packet, receive};
 use crate::supervisor::{CACHE, EMPTY, KEEPER, notify};
 
-/// Names under which descriptors are kept. A process has one, and for a moment two.
-const MAX_NAMES: usize = 6;
+/// Messages that are read of a process at a time. The kernel holds fewer, unless it is told otherwise (`net.unix.max_dgram_qlen`).
+const MAX_NOTICES: usize = 64;
 
 /// The keeper cannot do its work.
 #[derive(Debug, thiserror::Error)]
@@ -51,18 +53,16 @@ struct Processes {
     program: PathBuf,
     config: PathBuf,
     arguments: Vec<&'static str>,
-    socket: UnixDatagram,
-    /// The name of the socket, for the environment of processes.
-    name: String,
     running: Vec<Running>,
-    /// Descriptors, by name.
-    kept: Vec<(String, Vec<OwnedFd>)>,
+    kept: KeptGroups<fn(&str, &[BorrowedFd<'_>])>,
 }
 
 /// A process.
 struct Running {
     child: Child,
     pidfd: OwnedFd,
+    /// Where it says things. The other end is its standard input.
+    socket: UnixDatagram,
 }
 
 /// Signals for the keeper, and what wakes it.
@@ -106,27 +106,12 @@ impl Processes {
         arguments: Vec<&'static str>,
         inherited: Vec<(String, OwnedFd)>,
     ) -> io::Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        // The kernel chooses a name (unix(7), autobind).
-        rustix::net::bind(&socket, &SocketAddrUnix::new_unnamed())?;
-        set_socket_passcred(&socket, true)?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
-        let name = address.as_abstract_name().unwrap_or_default().escape_ascii();
-        let mut kept = Vec::<(String, Vec<OwnedFd>)>::new();
-        for (name, descriptor) in inherited {
-            match kept.iter_mut().find(|(of, _)| *of == name) {
-                Some((_, group)) => group.push(descriptor),
-                None => kept.push((name, vec![descriptor])),
-            }
-        }
+        let kept = KeptGroups::new(inherited, tell_systemd as fn(&str, &[BorrowedFd<'_>]));
         Ok(Self {
             keeper: Keeper::new(!kept.is_empty()),
-            program: std::env::current_exe()?,
+            program: program(std::env::args_os().next())?,
             config: config.to_owned(),
             arguments,
-            name: format!("@{name}"),
-            socket,
             running: Vec::new(),
             kept,
         })
@@ -134,21 +119,18 @@ impl Processes {
 
     /// Does what has come up. Returns the exit code at the end.
     fn turn(&mut self, signals: &Signals) -> Option<u8> {
-        // What a process has said before its end comes first.
-        self.receive();
-        let mut ended = Vec::new();
-        self.running.retain_mut(|one| match one.child.try_wait() {
-            Ok(Some(status)) => {
-                ended.push((one.child.id(), status));
-                false
-            }
-            _ => true,
-        });
-        for (id, status) in ended {
-            self.keeper.ended(id, end_of(id, status), Instant::now());
-        }
+        // Who ends because of a signal to all of a terminal does not crash.
         if signals.stop.swap(false, Ordering::Relaxed) {
             self.keeper.stop();
+        }
+        let end = |one: &mut Running| Some((one.child.id(), one.child.try_wait().ok()??));
+        let ended: Vec<_> = self.running.iter_mut().filter_map(end).collect();
+        // What a process has said before its end comes first.
+        self.receive();
+        for (id, status) in ended {
+            self.running.retain(|one| one.child.id() != id);
+            self.drop_left();
+            self.keeper.ended(id, end_of(id, status), Instant::now());
         }
         if signals.reload.swap(false, Ordering::Relaxed) {
             self.keeper.reload();
@@ -156,6 +138,7 @@ impl Processes {
         self.keeper.turn(Instant::now());
         while let Some(output) = self.keeper.next_output() {
             if let KeeperOutput::End(code) = output {
+                self.kept.clear();
                 return Some(code);
             }
             self.carry_out(output);
@@ -169,8 +152,8 @@ impl Processes {
         // A millisecond more, so that it is due then.
         let wait = due.map(|due| due + Duration::from_millis(1));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-        let pidfds = self.running.iter().map(|one| one.pidfd.as_fd());
-        let all = [self.socket.as_fd(), signals.woken.as_fd()].into_iter().chain(pidfds);
+        let running = self.running.iter().flat_map(|one| [one.pidfd.as_fd(), one.socket.as_fd()]);
+        let all = [signals.woken.as_fd()].into_iter().chain(running);
         let mut all: Vec<_> = all.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).collect();
         match poll(&mut all, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -181,46 +164,26 @@ impl Processes {
     }
 
     fn receive(&mut self) {
-        loop {
-            let packet = match receive(&self.socket, MAX_NOTICE) {
-                Ok(Some(packet)) => packet,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!("what a process says is left out: {error}");
-                    return;
+        let said = |one: &Running| (one.child.id(), one.said());
+        let said: Vec<_> = self.running.iter().map(said).collect();
+        for (sender, packets) in said {
+            for Packet { bytes, descriptors } in packets {
+                let notice = Notice::read(&bytes);
+                if let Some(name) = &notice.kept {
+                    self.kept.keep(sender, name.clone(), descriptors);
+                    self.drop_left();
                 }
-            };
-            let Packet { bytes, descriptors, sender } = packet;
-            let sender = sender.and_then(|pid| pid.as_raw_nonzero().get().try_into().ok());
-            let Some(sender) = sender.filter(|sender| self.keeper.knows(*sender)) else { continue };
-            let notice = Notice::read(&bytes);
-            if let Some(name) = &notice.kept {
-                self.keep(name.clone(), descriptors);
+                if let Some(name) = &notice.removed {
+                    self.kept.remove(name);
+                }
+                self.keeper.receive(sender, &notice, Instant::now());
             }
-            if let Some(name) = &notice.removed {
-                self.kept.retain(|(of, _)| of != name);
-                self.report_kept(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), &[]);
-            }
-            self.keeper.receive(sender, &notice, Instant::now());
         }
     }
 
-    fn keep(&mut self, name: String, descriptors: Vec<OwnedFd>) {
-        self.report_kept(&format!("FDSTORE=1\nFDNAME={name}"), &descriptors);
-        self.kept.retain(|(of, _)| *of != name);
-        // The oldest one gives way.
-        if self.kept.len() == MAX_NAMES {
-            self.kept.remove(0);
-        }
-        self.kept.push((name, descriptors));
-    }
-
-    /// Has systemd keep the same, should this process end.
-    fn report_kept(&self, message: &str, descriptors: &[OwnedFd]) {
-        let descriptors: Vec<_> = descriptors.iter().map(|one| one.as_fd()).collect();
-        if let Err(error) = notify(message, &descriptors) {
-            tracing::debug!("systemd was not told: {error}");
-        }
+    fn drop_left(&mut self) {
+        let running = &self.running;
+        self.kept.drop_left(|id| running.iter().any(|one| one.child.id() == id));
     }
 
     fn carry_out(&mut self, output: KeeperOutput) {
@@ -238,7 +201,7 @@ impl Processes {
                     KeeperEvent::Stopping => "STOPPING=1",
                     KeeperEvent::Alive => "WATCHDOG=1",
                 };
-                self.report_kept(message, &[]);
+                tell_systemd(message, &[]);
             }
             KeeperOutput::Signal(id, signal) => {
                 let Some(one) = self.running.iter().find(|one| one.child.id() == id) else {
@@ -251,6 +214,7 @@ impl Processes {
                         tracing::error!("process {id} does not work any more: it is ended");
                         Signal::ABORT
                     }
+                    KeeperSignal::Kill => Signal::KILL,
                 };
                 if let Err(error) = pidfd_send_signal(&one.pidfd, signal) {
                     tracing::debug!("process {id} gets no signal: {error}");
@@ -263,36 +227,78 @@ impl Processes {
     fn start(&mut self, start: ChildStart) -> io::Result<u32> {
         let mut command = Command::new(&self.program);
         command.arg("run").arg("--config").arg(&self.config).args(&self.arguments);
-        command.env("NOTIFY_SOCKET", &self.name).env(KEEPER, id().to_string());
+        let (socket, input) = UnixDatagram::pair()?;
+        // Neither waits for the other one.
+        socket.set_nonblocking(true)?;
+        input.set_nonblocking(true)?;
+        command.stdin(OwnedFd::from(input)).env_remove("NOTIFY_SOCKET");
+        command.env(KEEPER, id().to_string());
         command.env("WATCHDOG_USEC", SILENCE.as_micros().to_string()).env_remove("WATCHDOG_PID");
         for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", CACHE] {
             command.env_remove(variable);
         }
-        if start != ChildStart::Plain {
-            self.give_kept(&mut command)?;
+        match start {
+            ChildStart::Plain => {}
+            ChildStart::WithKept => self.give_kept(&mut command)?,
+            ChildStart::WithoutCache => {
+                self.give_kept(&mut command)?;
+                command.env(CACHE, EMPTY);
+            }
+            ChildStart::WithoutKept => self.kept.clear(),
         }
-        if start == ChildStart::WithoutCache {
-            command.env(CACHE, EMPTY);
-        }
-        let child = command.spawn()?;
+        let mut child = command.spawn()?;
         let id = child.id();
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-        self.running.push(Running { child, pidfd });
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => self.running.push(Running { child, pidfd, socket }),
+            Err(error) => {
+                // Nobody would notice its end.
+                child.kill()?;
+                child.wait()?;
+                return Err(error.into());
+            }
+        }
         Ok(id)
     }
 
     /// Copies of what is kept, from descriptor 3 on (sd_listen_fds(3)).
     fn give_kept(&self, command: &mut Command) -> io::Result<()> {
-        let each =
-            self.kept.iter().flat_map(|(name, group)| group.iter().map(move |one| (name, one)));
+        let each = self.kept.newest_first();
         let (mut names, mut mappings) = (Vec::new(), Vec::new());
         for (child_fd, (name, descriptor)) in (FIRST..).zip(each.take(2 * MAX_PASSED)) {
-            names.push(name.as_str());
+            names.push(name);
             mappings.push(FdMapping { parent_fd: descriptor.try_clone()?, child_fd });
         }
         command.env("LISTEN_FDS", names.len().to_string()).env("LISTEN_FDNAMES", names.join(":"));
         command.fd_mappings(mappings).map_err(io::Error::other)?;
         Ok(())
+    }
+}
+
+impl Running {
+    /// What it has said since the last call.
+    fn said(&self) -> Vec<Packet> {
+        let next = || match receive(&self.socket, MAX_NOTICE) {
+            Ok(packet) => packet,
+            Err(error) => {
+                tracing::warn!("what process {} says is left out: {error}", self.child.id());
+                None
+            }
+        };
+        std::iter::from_fn(next).take(MAX_NOTICES).collect()
+    }
+}
+
+/// Where this program is looked for each time: as it was called, so that a link leads to a newer one. A name without a folder says
+/// nothing of where the shell has found it.
+fn program(called: Option<OsString>) -> io::Result<PathBuf> {
+    let is_path = |called: &OsString| called.as_bytes().contains(&b'/');
+    called.filter(is_path).map_or_else(std::env::current_exe, |path| Ok(path.into()))
+}
+
+/// Says it to systemd, if that has started this process. It keeps the same, should this process end.
+fn tell_systemd(message: &str, descriptors: &[BorrowedFd<'_>]) {
+    if let Err(error) = notify(message, descriptors) {
+        tracing::debug!("systemd was not told: {error}");
     }
 }
 
@@ -304,6 +310,30 @@ fn end_of(id: u32, status: ExitStatus) -> ChildEnd {
     match (status.code(), status.signal()) {
         (Some(code), _) => ChildEnd::Code(u8::try_from(code).unwrap_or(u8::MAX)),
         (None, Some(SIGKILL)) => ChildEnd::Killed,
+        (None, Some(SIGTERM | SIGINT)) => ChildEnd::Terminated,
         (None, _) => ChildEnd::Fault,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_program_is_where_this_one_was_called() {
+        let of = |called: &str| program(Some(called.into())).unwrap();
+        assert_eq!(of("/opt/pmdns/current/pmdns"), Path::new("/opt/pmdns/current/pmdns"));
+        assert_eq!(of("./pmdns"), Path::new("./pmdns"));
+        assert_eq!(of("pmdns"), std::env::current_exe().unwrap());
+    }
+
+    #[test]
+    fn the_end_of_a_process_says_whether_it_comes_from_outside() {
+        let end = |signal: i32| end_of(1, ExitStatus::from_raw(signal));
+        assert_eq!(end(SIGKILL), ChildEnd::Killed);
+        assert_eq!(end(SIGTERM), ChildEnd::Terminated);
+        assert_eq!(end(SIGINT), ChildEnd::Terminated);
+        assert_eq!(end(libc::SIGABRT), ChildEnd::Fault);
+        assert_eq!(end(78 << 8), ChildEnd::Code(78));
     }
 }
