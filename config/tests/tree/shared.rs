@@ -172,7 +172,7 @@ const TABLES: [(&str, &str, Of); 24] = [
         "MAX_FLOODS",
         Ours("a larger flood displaces the smallest"),
     ),
-    ("pipeline/src/keeper.rs", "MAX_NAMES", Ours("processes of the keeper itself")),
+    ("pipeline/src/keeper/kept.rs", "MAX_NAMES", Ours("processes of the keeper itself")),
     (
         "pipeline/src/zone_limits.rs",
         "MAX_ZONE_LIMITS",

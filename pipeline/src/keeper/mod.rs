@@ -106,7 +106,7 @@ impl Processes {
         arguments: Vec<&'static str>,
         inherited: Vec<(String, OwnedFd)>,
     ) -> io::Result<Self> {
-        let kept = KeptGroups::new(inherited, tell_systemd as fn(&str, &[BorrowedFd<'_>]));
+        let kept = KeptGroups::new(inherited, notify_systemd as fn(&str, &[BorrowedFd<'_>]));
         Ok(Self {
             keeper: Keeper::new(!kept.is_empty()),
             program: program(std::env::args_os().next())?,
@@ -164,7 +164,7 @@ impl Processes {
     }
 
     fn receive(&mut self) {
-        let said = |one: &Running| (one.child.id(), one.said());
+        let said = |one: &Running| (one.child.id(), one.receive());
         let said: Vec<_> = self.running.iter().map(said).collect();
         for (sender, packets) in said {
             for Packet { bytes, descriptors } in packets {
@@ -201,7 +201,7 @@ impl Processes {
                     KeeperEvent::Stopping => "STOPPING=1",
                     KeeperEvent::Alive => "WATCHDOG=1",
                 };
-                tell_systemd(message, &[]);
+                notify_systemd(message, &[]);
             }
             KeeperOutput::Signal(id, signal) => {
                 let Some(one) = self.running.iter().find(|one| one.child.id() == id) else {
@@ -252,8 +252,8 @@ impl Processes {
             Ok(pidfd) => self.running.push(Running { child, pidfd, socket }),
             Err(error) => {
                 // Nobody would notice its end.
-                child.kill()?;
-                child.wait()?;
+                let _ = child.kill();
+                let _ = child.wait();
                 return Err(error.into());
             }
         }
@@ -276,7 +276,7 @@ impl Processes {
 
 impl Running {
     /// What it has said since the last call.
-    fn said(&self) -> Vec<Packet> {
+    fn receive(&self) -> Vec<Packet> {
         let next = || match receive(&self.socket, MAX_NOTICE) {
             Ok(packet) => packet,
             Err(error) => {
@@ -288,7 +288,7 @@ impl Running {
     }
 }
 
-/// Where this program is looked for each time: as it was called, so that a link leads to a newer one. A name without a folder says
+/// Where the program is looked for each time: as it was called, so that a link leads to a newer one. A name without a folder says
 /// nothing of where the shell has found it.
 fn program(called: Option<OsString>) -> io::Result<PathBuf> {
     let is_path = |called: &OsString| called.as_bytes().contains(&b'/');
@@ -296,7 +296,7 @@ fn program(called: Option<OsString>) -> io::Result<PathBuf> {
 }
 
 /// Says it to systemd, if that has started this process. It keeps the same, should this process end.
-fn tell_systemd(message: &str, descriptors: &[BorrowedFd<'_>]) {
+fn notify_systemd(message: &str, descriptors: &[BorrowedFd<'_>]) {
     if let Err(error) = notify(message, descriptors) {
         tracing::debug!("systemd was not told: {error}");
     }
