@@ -370,7 +370,7 @@ fn a_limit_on_the_size_of_files_ends_no_command() {
         .env("WATCHDOG_USEC", "1000000")
         .spawn()
         .unwrap();
-    for message in ["READY=1", "WATCHDOG=1"] {
+    for message in ["READY=1", "READY=1\nWATCHDOG=1"] {
         let mut text = [0; 64];
         let length = manager.recv(&mut text).unwrap();
         assert_eq!(String::from_utf8_lossy(&text[..length]).trim(), message);
