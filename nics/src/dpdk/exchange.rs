@@ -63,7 +63,7 @@ impl<Q: ?Sized> Exchanged<Q> {
     }
 
     #[inline]
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let step = self.exchange.step.load(Ordering::Acquire);
         if step != self.step {
             self.step = step;
@@ -91,7 +91,7 @@ impl Exchanged<dyn TxQueue> {
 impl RxQueue for Exchanged<dyn RxQueue> {
     #[inline]
     fn receive(&mut self, burst: &mut Burst, limit: usize) -> usize {
-        self.look();
+        self.poll();
         let mut count = 0;
         if let Some(first) = &mut self.first {
             count = first.receive(burst, limit);
@@ -109,7 +109,7 @@ impl RxQueue for Exchanged<dyn RxQueue> {
 impl TxQueue for Exchanged<dyn TxQueue> {
     #[inline]
     fn transmit(&mut self, burst: &mut Burst) -> usize {
-        self.look();
+        self.poll();
         if let Some(second) = &mut self.second {
             return second.transmit(burst);
         }

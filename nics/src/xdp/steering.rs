@@ -19,11 +19,11 @@ const XSKMAP: u32 = 17;
 
 /// The sockets of a port, each with its place in the map of the program.
 #[derive(Debug, Default)]
-pub struct XdpSteering(Vec<Entry>);
+pub struct XdpSteering(Vec<MapEntry>);
 
 /// A queue: its number is the place in the map.
 #[derive(Debug)]
-struct Entry {
+struct MapEntry {
     map: OwnedFd,
     queue: u32,
     socket: OwnedFd,
@@ -41,7 +41,7 @@ impl XdpSteering {
     /// Everything comes to the sockets again.
     pub fn to_sockets(&self) -> io::Result<()> {
         let mut entries = self.0.iter();
-        entries.try_for_each(|Entry { map, queue, socket }| bpf::insert(map, *queue, socket))
+        entries.try_for_each(|MapEntry { map, queue, socket }| bpf::insert(map, *queue, socket))
     }
 
     /// Adds the queue with this number, whose socket the driver has opened since `before`. The driver keeps its descriptors to
@@ -58,7 +58,7 @@ impl XdpSteering {
             }
         }
         let (Some(map), Some(socket)) = (map, socket) else { return Ok(false) };
-        self.0.push(Entry { map, queue, socket });
+        self.0.push(MapEntry { map, queue, socket });
         Ok(true)
     }
 }

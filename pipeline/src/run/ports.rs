@@ -63,7 +63,7 @@ impl StartedPorts {
                 continue;
             }
             let (mut nic, own) = port.start(plan, &mempool)?;
-            tell_of(&nic);
+            report_start(&nic);
             steerings.extend(nic.take_steering());
             nics.push(Box::new(nic));
             queues.push(own);
@@ -113,7 +113,7 @@ impl StartedPorts {
 }
 
 /// What an operator wants to know of a port that has started.
-fn tell_of(nic: &DpdkNic) {
+fn report_start(nic: &DpdkNic) {
     tracing::info!("port {} {}", nic.facts().name, nic.choice());
     for warning in nic.warnings() {
         tracing::warn!("port {}: {warning}", nic.facts().name);
