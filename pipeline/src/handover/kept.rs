@@ -64,11 +64,7 @@ impl Kept {
             return Ok(());
         }
         let (passed, descriptors) = sockets.passed();
-        let (came, most) = (descriptors.len(), (MAX_PASSED - 1).saturating_sub(holders.len()));
-        if came > most {
-            let why = format!("{came} descriptors, where {most} are the most beside those of TAPs");
-            return Err(io::Error::other(why));
-        }
+        check_room(descriptors.len(), holders.len())?;
         let inodes = descriptors.iter().map(|socket| Ok(fstat(socket)?.st_ino));
         let inodes = inodes.collect::<io::Result<Vec<_>>>()?;
         self.version += 1;
@@ -91,6 +87,13 @@ impl Kept {
         let forgotten = self.names.drain(..).try_for_each(|name| forget(&name));
         forgotten.unwrap_or_else(|error| tracing::debug!("the keeper was not told: {error}"));
     }
+}
+
+/// One packet takes the list, and all descriptors.
+fn check_room(came: usize, holders: usize) -> io::Result<()> {
+    let most = (MAX_PASSED - 1).saturating_sub(holders);
+    let why = || format!("{came} descriptors, where {most} are the most beside those of TAPs");
+    if came > most { Err(io::Error::other(why())) } else { Ok(()) }
 }
 
 fn forget(name: &str) -> io::Result<()> {
@@ -244,15 +247,9 @@ mod tests {
 
     #[test]
     fn all_that_is_kept_fits_one_packet() {
-        let mut sockets = OpenSockets::default();
-        let (address, (_, descriptor)) = socket();
-        for _ in 0..MAX_PASSED - 1 {
-            sockets.add("streams.tcp", address, descriptor.try_clone().unwrap());
-        }
-        let holder = File::open("/dev/null").unwrap();
-        let refused = Kept::default().keep(&sockets, vec![holder.as_fd()]).unwrap_err();
-        assert!(refused.to_string().starts_with("252 descriptors, where 251 are"), "{refused}");
-        Kept::default().keep(&sockets, Vec::new()).unwrap();
+        let refused = check_room(252, 1).unwrap_err().to_string();
+        assert!(refused.starts_with("252 descriptors, where 251 are"), "{refused}");
+        check_room(252, 0).unwrap();
     }
 
     #[test]
