@@ -106,7 +106,7 @@ if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
     echo "run as root: apt-get install ${missing[*]}" >&2
     exit 1
 fi
-echo "installing ${missing[*]}"
+echo "installing ${missing[*]}; that takes a minute or two"
 "${as_root[@]}" apt-get update -qq
 for index in "${!missing[@]}"; do
     [[ " ${IF_THERE[*]} " != *" ${missing[index]} "* ]] || [[ $(apt-cache policy "${missing[index]}") =~ Candidate:\ [^\(] ]] ||

@@ -197,12 +197,14 @@ scripts/install.sh "${packages[@]}"
 
 # The emulated machine that runs beside another step, for `pci` to wait for.
 machine=""
-trap wait EXIT
 took="packages $SECONDS"
+state=failed
+trap 'wait; printf "\n== %s (%d s): %s\n" "$state" "$SECONDS" "$took"' EXIT
 for step in "${steps[@]}"; do
     printf '\n== %s (%d s)\n' "$step" "$SECONDS"
     began=$SECONDS
     "$step"
     took+=", $step $((SECONDS - began))"
+    printf '== %s took %d s\n' "$step" "$((SECONDS - began))"
 done
-printf '\n== finished (%d s): %s\n' "$SECONDS" "$took"
+state=finished
