@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
 # The methods that other projects published, M1 to M15, as far as one machine can run them. The shapes of load are the same, with
-# a local upstream instead of the Internet's. docs/reports/2026-11-benchmarks.md names the sources. Others are listed with the reason.
+# a local upstream instead of the Internet's. docs/reports/2026-11-benchmarks.md names the sources. Others are listed with
+# the reason.
 
 if [[ $quick == yes ]]; then SEEDS_SECONDS=2; else SEEDS_SECONDS=3; fi
 

@@ -86,7 +86,8 @@ impl Crate {
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Names> {
         let (first, rest) = path.split_first()?;
         match &**first {
-            "crate" => {
+            // In macros.
+            "crate" | "$crate" => {
                 let is_root = |name: &String| *name == self.name && !self.is_here(&[], name);
                 Some(rest[usize::from(rest.first().is_some_and(is_root))..].to_vec())
             }

@@ -245,6 +245,7 @@ fn is_ours(name: &str) -> bool {
         "cli",
         "changes",
         "insight",
+        "handover",
     ];
     let is_part = |part: &&str| name.starts_with(&format!("pipeline/{part}/src/"));
     let is_test =

@@ -154,7 +154,7 @@ pub enum BadMessage {
 impl FromIncoming {
     /// A packet's bytes as a message.
     pub fn read(packet: &[u8]) -> Result<Self, BadMessage> {
-        Ok(serde_json::from_slice(bounded(packet)?)?)
+        Ok(serde_json::from_slice(fitting(packet)?)?)
     }
 
     /// The bytes of its packet.
@@ -166,7 +166,7 @@ impl FromIncoming {
 impl FromOutgoing {
     /// A packet's bytes as a message. So many descriptors came with it.
     pub fn read(packet: &[u8], descriptors: usize) -> Result<Self, BadMessage> {
-        let message = serde_json::from_slice(bounded(packet)?)?;
+        let message = serde_json::from_slice(fitting(packet)?)?;
         let named = match &message {
             Self::Offer(offer) => offer.passed.len(),
             _ => 0,
@@ -190,11 +190,11 @@ impl FromOutgoing {
 
 fn written(message: &impl Serialize) -> Result<Vec<u8>, BadMessage> {
     let bytes = serde_json::to_vec(message)?;
-    bounded(&bytes)?;
+    fitting(&bytes)?;
     Ok(bytes)
 }
 
-fn bounded(packet: &[u8]) -> Result<&[u8], BadMessage> {
+fn fitting(packet: &[u8]) -> Result<&[u8], BadMessage> {
     match packet.len() <= MAX_MESSAGE {
         true => Ok(packet),
         false => Err(BadMessage::TooLong(packet.len())),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::upstreams::Route;
+use crate::upstreams::medium::Route;
 use crate::validation::Work;
 
 /// One output. A slot is the resolver's number for a batch, a connection or a query. The number of a closed slot is

@@ -105,7 +105,12 @@ impl TakeOver {
         while let Some(output) = self.machine.next_output() {
             self.carry_out(&output);
         }
-        self.machine.is_alone() && self.before.as_ref().is_none_or(Channel::has_ended)
+        self.is_left() && self.before.as_ref().is_none_or(Channel::has_ended)
+    }
+
+    /// Whether the process before has left everything to this one, and is about to end.
+    pub(crate) fn is_left(&self) -> bool {
+        self.machine.is_alone()
     }
 
     /// As long as it does not serve, nothing is lost if it ends.

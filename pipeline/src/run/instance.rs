@@ -140,6 +140,12 @@ impl<'c> Instance<'c> {
         self.running.has_failed() || self.services.watch.all_are_gone() || self.has_handed_over
     }
 
+    /// Whether the process before has left everything to this one, but has not ended yet. Then this one does not end either: it
+    /// would leave the files of both.
+    pub(super) fn is_inheriting(&self) -> bool {
+        self.take_over.as_ref().is_some_and(TakeOver::is_left)
+    }
+
     /// Does what has come up since the last turn. The rules are read anew if `reload` says so.
     pub(super) fn turn(&mut self, reload: bool) {
         let services = &mut self.services;

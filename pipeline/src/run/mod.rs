@@ -90,7 +90,7 @@ pub fn run(
     drop(sockets);
     let parts = InstanceParts { written, path, opened, ports, hand_over, take_over };
     let mut instance = Instance::start(config, parts, &cores)?;
-    while !stop.load(Ordering::Relaxed) && !instance.has_ended() {
+    while (!stop.load(Ordering::Relaxed) || instance.is_inheriting()) && !instance.has_ended() {
         instance.turn(hangup.swap(false, Ordering::Relaxed));
         instance.nap();
     }

@@ -283,7 +283,10 @@ mod tests {
         let figures = figures();
         for (name, svg) in &figures {
             let kept = read(&format!("{name}.svg"));
-            assert!(kept == *svg, "{name}.svg is not of results.jsonl: docs/reports/2026-11-benchmarks.md, redraw");
+            assert!(
+                kept == *svg,
+                "{name}.svg is not of results.jsonl: docs/reports/2026-11-benchmarks.md, redraw"
+            );
         }
         assert_eq!(figures.len() + 1, std::fs::read_dir(FOLDER).unwrap().count());
     }
