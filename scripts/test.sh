@@ -5,17 +5,18 @@
 # Installs what is missing. --fast leaves out the labs, the simulator, the model check, the instruction counts and the fuzzing.
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # alerting validation labs pci
-# Parts of labs, alone: console (the web console), api (the HTTP API).
+# Parts of labs, alone: console (the web console), api (the HTTP API), handover (one process takes over from another).
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
-# NIC), vm (these and pci), package (the Debian package), browser (a lab with Chromium), soak (hours), sanitizers, empty-root (every
-# step in an empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names fewer).
+# NIC), vm (these and pci), handover-long (hand-overs beside ten million queries), package (the Debian package), browser (a lab
+# with Chromium), soak (hours), sanitizers, empty-root (every step in an empty root of Debian 12 and of 13, so that no install
+# step is missing; PMDNS_STEPS names fewer).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
 SLOW=(simulator loom instructions fuzzing alerting validation labs pci)
-PARTS=(console api)
-NAMED=(bridge first-port vhost package browser soak sanitizers empty-root)
+PARTS=(console api handover)
+NAMED=(bridge first-port vhost handover-long package browser soak sanitizers empty-root)
 
 formatting() {
     cargo fmt --all --check
@@ -114,6 +115,15 @@ api() {
     as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture api_schema::
 }
 
+# Hand-overs, crashes, and pairs of nodes.
+handover() { as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture handover keeper:: standby::; }
+
+# 50 hand-overs for each kind of port.
+handover-long() {
+    PMDNS_HANDOVER_RATE=50000 PMDNS_HANDOVER_SECONDS=200 \
+        as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture follow_each_other
+}
+
 # Only the labs need root: the built test is run by sudo, not cargo.
 as_root() {
     if [[ $(id -u) -eq 0 ]]; then
@@ -177,7 +187,7 @@ for argument in "$@"; do
         vm) steps+=(pci bridge first-port vhost) ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} ${PARTS[*]} ${NAMED[*]} " != *" $argument "* ]]; then
-                sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
+                sed -n '3,12s/^# \{0,1\}//p' "$0" >&2
                 exit 2
             fi
             steps+=("$argument")
@@ -188,7 +198,7 @@ done
 
 packages=()
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} ${PARTS[*]} bridge first-port vhost browser soak " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${SLOW[*]} ${PARTS[*]} bridge first-port vhost browser soak handover-long " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi

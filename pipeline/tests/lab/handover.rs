@@ -26,8 +26,8 @@ const TWO_QUEUES: &str = "\n[[placement]]\ncores = [0, 1]\n\n[ratelimit]\nper_co
 const FLOWS: u64 = 200;
 /// What the outgoing process says when the other one serves.
 pub(crate) const DRAINS: &str = "the next process serves; this one answers who still waits";
-/// Processes that follow the first one.
-const PROCESSES: usize = 3;
+/// Seconds for each process that follows the first one.
+pub(crate) const EACH: u32 = 4;
 /// Names that are asked again and again.
 const NAMES: u32 = 500;
 /// What processes have logged that are killed: as they begin, and as they start DPDK, long before they serve.
@@ -59,10 +59,11 @@ fn follow_each_other(name: &str, more: &str) {
         set_up_tap();
         let is_over = AtomicBool::new(false);
         let (report, connections, last) = thread::scope(|threads| {
-            let udp = threads.spawn(|| ask_over_the_port(SECONDS));
+            let seconds = longer("SECONDS", SECONDS);
+            let udp = threads.spawn(move || ask_over_the_port(seconds));
             let tcp = threads.spawn(|| until(&is_over, || ask(&mut connect())));
             let mut running = first;
-            for number in 0..PROCESSES {
+            for number in 0..seconds / EACH {
                 thread::sleep(Duration::from_secs(1));
                 running = running.hand_over(&format!("next-{number}"), &config);
             }
@@ -72,7 +73,7 @@ fn follow_each_other(name: &str, more: &str) {
         });
         assert!(report.contains("Queries lost:         0 (0.00%)"), "{report}");
         assert!(connections > 100, "only {connections} connections were answered");
-        println!("{PROCESSES} hand-overs, {connections} connections, none lost\n{report}");
+        println!("{connections} connections, none lost\n{report}");
         last.stop();
     });
 }
@@ -206,7 +207,14 @@ pub(crate) fn ask_by(dnsperf: &str, server: &str, seconds: u32) -> String {
     let file = path("names");
     fs::write(&file, names).unwrap();
     let file = file.display();
-    sh(&format!("{dnsperf} -s {server} -d {file} -l {seconds} -Q {RATE} -q {UNDER_WAY} -t 5"))
+    let rate = longer("RATE", RATE);
+    sh(&format!("{dnsperf} -s {server} -d {file} -l {seconds} -Q {rate} -q {UNDER_WAY} -t 5"))
+}
+
+/// A figure of the long form (`scripts/test.sh handover-long`), or of this one.
+pub(crate) fn longer(figure: &str, short: u32) -> u32 {
+    let long = std::env::var(format!("PMDNS_HANDOVER_{figure}"));
+    long.map_or(short, |text| text.parse().unwrap())
 }
 
 /// The number of a report of dnsperf.

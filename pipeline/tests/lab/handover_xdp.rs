@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::af_xdp::{config, lay_cable};
-use crate::handover::{DRAINS, TCP, UNDER_WAY, ask, ask_by, connect, lost};
+use crate::handover::{DRAINS, EACH, TCP, UNDER_WAY, ask, ask_by, connect, longer, lost};
 use crate::handover_ends::GOES_ON;
 use crate::harness::{isolated_alone, reserve_huge_pages, sh};
 use crate::nsd;
@@ -12,8 +12,6 @@ use crate::pmdns::{IS_ALONE, Pmdns, run_to_failure};
 
 /// Seconds in which clients ask.
 const SECONDS: u32 = 20;
-/// Processes that follow the first one.
-const PROCESSES: usize = 5;
 /// What a process says when it no longer needs a packet socket.
 const OWN_SOCKETS: &str = "the ports over AF_XDP have their own sockets";
 /// dnsperf at the other end of the cable.
@@ -25,7 +23,7 @@ const SERVER: &str = "10.98.0.2";
 fn processes_over_af_xdp_follow_each_other_and_no_query_is_lost() {
     lab("processes_over_af_xdp_follow_each_other_and_no_query_is_lost", 0, |first, config| {
         let mut running = first;
-        for number in 0..PROCESSES {
+        for number in 0..longer("SECONDS", SECONDS) / EACH {
             thread::sleep(Duration::from_secs(1));
             running = running.hand_over(&format!("next-{number}"), config);
             running.wait_for(OWN_SOCKETS);
@@ -122,7 +120,8 @@ fn lab(name: &str, most: u32, story: impl FnOnce(Pmdns, &str) -> Pmdns) {
         let first = Pmdns::start(&config);
         sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
         let (report, left) = thread::scope(|threads| {
-            let udp = threads.spawn(|| ask_by(DNSPERF, SERVER, SECONDS));
+            let seconds = longer("SECONDS", SECONDS);
+            let udp = threads.spawn(move || ask_by(DNSPERF, SERVER, seconds));
             let left = story(first, &config);
             ask(&mut connect());
             (udp.join().unwrap(), left)
