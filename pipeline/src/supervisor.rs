@@ -77,12 +77,9 @@ impl Supervisor {
         }
     }
 
-    /// Asks for the next process. `false`: nobody starts one.
+    /// Asks for the next process. `false`: nobody was told.
     pub fn ask_for_successor(&self) -> bool {
-        if self.is_keeper {
-            report_state(SUCCESSOR);
-        }
-        self.is_keeper
+        self.is_keeper && report_state(SUCCESSOR)
     }
 
     /// Whether somebody starts the next process if it is asked for.

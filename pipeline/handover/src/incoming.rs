@@ -82,7 +82,7 @@ impl Incoming {
                 // The outgoing process has the bound of it.
                 self.enter(Stage::Preparing { is_alone: false }, None);
             }
-            (Stage::Prepared, FromOutgoing::Frozen) => {
+            (Stage::Prepared, FromOutgoing::Frozen(_)) => {
                 self.outputs.push_back(IncomingOutput::Take);
                 self.enter(Stage::Taking { is_alone: false }, None);
             }
@@ -195,7 +195,7 @@ mod tests {
         let mut incoming = Incoming::new(limits, "1", now);
         incoming.receive(FromOutgoing::Offer(Offer::default()));
         incoming.prepared(Ok(()), now);
-        incoming.receive(FromOutgoing::Frozen);
+        incoming.receive(FromOutgoing::Frozen(crate::NodeRole::default()));
         incoming.taken(Ok(()), now);
         let outputs = std::iter::from_fn(|| incoming.next_output());
         assert_eq!(outputs.last(), Some(IncomingOutput::Send(FromIncoming::Serving)));

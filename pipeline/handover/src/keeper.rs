@@ -17,6 +17,8 @@ const LONG: Duration = Duration::from_secs(30);
 const MOST_WITH_CACHE: u32 = 3;
 /// The pause before another process is to take over, once one has failed.
 const REST: Duration = Duration::from_secs(1);
+/// A process that has not become ready after so long never will: by then the one before has given it up.
+const MAX_START: Duration = Duration::from_secs(660);
 /// For so long the manager of this service is told that all is well, though no process serves.
 const MAX_ABSENCE: Duration = Duration::from_secs(120);
 
@@ -90,19 +92,32 @@ pub enum ChildEnd {
 #[derive(Debug)]
 struct Child {
     id: ProcessId,
-    is_ready: bool,
+    /// Since when it serves.
+    ready: Option<Instant>,
     /// It writes what it has to write, and may take its time.
     is_stopping: bool,
     /// It was told to end, for it does not work any more.
     is_aborted: bool,
+    /// How the process has ended that had taken over from it.
+    left_by: Option<ChildEnd>,
     started: Instant,
     heard: Instant,
 }
 
 impl Child {
-    /// Whether it says again and again that it works.
-    fn can_hang(&self) -> bool {
-        self.is_ready && !self.is_stopping
+    fn new(id: ProcessId, now: Instant) -> Self {
+        let (ready, left_by) = (None, None);
+        let (is_stopping, is_aborted) = (false, false);
+        Self { id, ready, is_stopping, is_aborted, left_by, started: now, heard: now }
+    }
+
+    /// When it is ended, if nothing is heard of it until then. One that serves says again and again that it works.
+    fn deadline(&self) -> Option<Instant> {
+        match self.ready {
+            _ if self.is_stopping => None,
+            None if !self.is_aborted => Some(self.started + MAX_START),
+            _ => Some(self.heard + SILENCE),
+        }
     }
 }
 
@@ -154,14 +169,7 @@ impl Keeper {
         self.is_starting = false;
         match id {
             Ok(id) => {
-                self.children.push(Child {
-                    id,
-                    is_ready: false,
-                    is_stopping: false,
-                    is_aborted: false,
-                    started: now,
-                    heard: now,
-                });
+                self.children.push(Child::new(id, now));
                 if self.is_stopping {
                     self.signal(id, KeeperSignal::Terminate);
                 }
@@ -176,8 +184,8 @@ impl Keeper {
     pub fn receive(&mut self, id: ProcessId, notice: &Notice, now: Instant) {
         let Some(child) = self.children.iter_mut().find(|child| child.id == id) else { return };
         child.heard = now;
-        let is_new = notice.is_ready && !child.is_ready;
-        child.is_ready |= notice.is_ready;
+        let is_new = notice.is_ready && child.ready.is_none();
+        child.ready = child.ready.or(notice.is_ready.then_some(now));
         child.is_stopping |= notice.is_stopping;
         let serves = self.serving() == Some(id);
         if is_new {
@@ -198,26 +206,30 @@ impl Keeper {
     pub fn ended(&mut self, id: ProcessId, end: ChildEnd, now: Instant) {
         let Some(place) = self.children.iter().position(|child| child.id == id) else { return };
         let child = self.children.remove(place);
-        if child.is_ready && self.serving().is_none() && !self.is_stopping {
+        let end = child.left_by.unwrap_or(end);
+        if child.ready.is_some() && self.serving().is_none() && !self.is_stopping {
             self.absence = Some(Absence { since: now, due: now });
         }
         // Another one serves, or is about to.
         if !self.children.is_empty() || self.is_starting {
-            if !child.is_ready {
+            if child.ready.is_none() {
                 self.rests_until = Some(now + REST);
+            } else if let Some(before) = self.children.first_mut().filter(|one| one.is_stopping) {
+                // It ends in good order, as it has handed over; that nobody serves is no order.
+                before.left_by = Some(end);
             }
             return self.start_successor(now);
         }
         if self.is_stopping || end == ChildEnd::Code(0) || !self.has_served {
             return self.end(&child, end);
         }
-        if child.is_ready && now.saturating_duration_since(child.started) >= LONG {
+        if child.ready.is_some_and(|ready| now.saturating_duration_since(ready) >= LONG) {
             (self.crashes, self.faults, self.cache_faults) = (0, 0, 0);
         }
         let is_from_outside = matches!(end, ChildEnd::Killed | ChildEnd::Terminated);
         let is_fault = child.is_aborted || !is_from_outside;
         // One that refuses to start says why, so it is not the cache.
-        let is_refusal = !child.is_ready && matches!(end, ChildEnd::Code(_));
+        let is_refusal = child.ready.is_none() && matches!(end, ChildEnd::Code(_));
         self.faults = self.faults.saturating_add(u32::from(is_fault));
         self.cache_faults = self.cache_faults.saturating_add(u32::from(is_fault && !is_refusal));
         self.start_later(now);
@@ -226,7 +238,7 @@ impl Keeper {
     /// Ends with the exit code of the last process. One that was told to end has done so in good order, if it had no work yet.
     fn end(&mut self, last: &Child, end: ChildEnd) {
         self.absence = None;
-        let is_obedient = !last.is_ready || end == ChildEnd::Terminated;
+        let is_obedient = last.ready.is_none() || end == ChildEnd::Terminated;
         self.outputs.push_back(KeeperOutput::End(match end {
             _ if self.is_stopping && is_obedient => 0,
             ChildEnd::Code(code) => code,
@@ -265,9 +277,7 @@ impl Keeper {
             }
             self.report(KeeperEvent::Alive);
         }
-        let silent = |child: &&mut Child| {
-            child.can_hang() && now.saturating_duration_since(child.heard) >= SILENCE
-        };
+        let silent = |child: &&mut Child| child.deadline().is_some_and(|deadline| deadline <= now);
         let once = |child: &mut Child| {
             // It has as long to end.
             child.heard = now;
@@ -276,16 +286,20 @@ impl Keeper {
             (child.id, signal)
         };
         let silent: Vec<_> = self.children.iter_mut().filter(silent).map(once).collect();
-        silent.into_iter().for_each(|(id, signal)| self.signal(id, signal));
+        for (id, signal) in silent {
+            self.signal(id, signal);
+            // The manager is to wait for what follows.
+            self.report(KeeperEvent::Alive);
+        }
     }
 
     /// When something is due.
     pub fn next_due(&self) -> Option<Instant> {
-        let ready = self.children.iter().filter(|child| child.can_hang());
+        let deadlines = self.children.iter().filter_map(Child::deadline);
         let rest = self.rests_until.filter(|_| self.is_successor_due());
         let absence = self.absence.as_ref().map(|absence| absence.due);
         let others = [self.due, rest, absence].into_iter().flatten();
-        others.chain(ready.map(|child| child.heard + SILENCE)).min()
+        others.chain(deadlines).min()
     }
 
     /// Every process is to end, and this one then.
@@ -311,7 +325,7 @@ impl Keeper {
 
     /// The process that serves: of two the one that came later.
     fn serving(&self) -> Option<ProcessId> {
-        self.children.iter().rev().find(|child| child.is_ready).map(|child| child.id)
+        self.children.iter().rev().find(|child| child.ready.is_some()).map(|child| child.id)
     }
 
     fn start(&mut self, start: ChildStart) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages, of what passes with them, and of the order in which they are said.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
@@ -63,8 +63,8 @@ pub enum FromOutgoing {
     Offer(Offer),
     /// Nothing passes, and why.
     Refused(String),
-    /// It writes no more to the cache.
-    Frozen,
+    /// It writes no more to the cache, and operators have said this of the node meanwhile.
+    Frozen(NodeRole),
 }
 
 /// The greeting.
@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(FromIncoming::read(&message.written().unwrap()).unwrap(), message);
         }
         let refused = FromOutgoing::Refused("no".to_owned());
-        let others = [FromOutgoing::Frozen, refused];
+        let others = [FromOutgoing::Frozen(NodeRole::default()), refused];
         for message in others.into_iter().chain([offer(0)]) {
             assert_eq!(FromOutgoing::read(&message.written().unwrap(), 0).unwrap(), message);
         }
@@ -250,7 +250,7 @@ mod tests {
             assert!(matches!(refused, BadMessage::Descriptors { .. }), "{refused}");
         }
         assert!(offer(MAX_PASSED + 1).written().is_err());
-        let frozen = FromOutgoing::Frozen.written().unwrap();
+        let frozen = FromOutgoing::Frozen(NodeRole::default()).written().unwrap();
         assert!(FromOutgoing::read(&frozen, 1).is_err(), "nothing comes with it");
     }
 

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::message::{FromIncoming, FromOutgoing, HandoverLimits, Hello, Offer, PROTOCOL};
+use crate::message::{
+    FromIncoming, FromOutgoing, HandoverLimits, Hello, NodeRole, Offer, PROTOCOL,
+};
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +82,11 @@ impl Outgoing {
         !matches!(self.stage, Stage::Alone | Stage::Connected)
     }
 
+    /// Whether the incoming process knows all that operators have said of the node.
+    pub fn has_passed_role(&self) -> bool {
+        self.is_under_way() && self.stage != Stage::Offered && !self.is_freezing()
+    }
+
     /// Whether the incoming process serves, and this one answers who still waits.
     pub fn is_draining(&self) -> bool {
         self.stage == Stage::Draining
@@ -144,11 +151,11 @@ impl Outgoing {
         self.give_up(why);
     }
 
-    /// Writing to the cache has ended.
-    pub fn frozen(&mut self, now: Instant) {
+    /// Writing to the cache has ended. Operators have said this of the node.
+    pub fn frozen(&mut self, role: NodeRole, now: Instant) {
         match self.stage {
             Stage::Freezing { is_alone: false } => {
-                self.send(FromOutgoing::Frozen);
+                self.send(FromOutgoing::Frozen(role));
                 self.enter(Stage::Frozen, now + self.limits.taking);
             }
             Stage::Freezing { is_alone: true } => self.thaw(false),

@@ -260,7 +260,7 @@ impl World {
         match work {
             Work::Freeze => {
                 assert_eq!(self.lock.take(), Some(Side::Outgoing));
-                self.outgoing.0.frozen(now);
+                self.outgoing.0.frozen(NodeRole::default(), now);
             }
             Work::Thaw => {
                 if is_free {

@@ -27,6 +27,8 @@ pub struct TakeOver {
     is_second: bool,
     /// What operators have said of the node.
     role: NodeRole,
+    /// When the process before has closed the channel.
+    left: Option<Instant>,
     /// Whether this process is to end.
     stop: Arc<AtomicBool>,
 }
@@ -51,8 +53,16 @@ impl TakeOver {
         let channel = Some(channel);
         let (sockets, stop) = (OpenSockets::default(), Arc::default());
         let role = NodeRole::default();
-        let mut begun =
-            Self { machine, channel, before: None, sockets, is_second: false, role, stop };
+        let mut begun = Self {
+            machine,
+            channel,
+            before: None,
+            sockets,
+            is_second: false,
+            role,
+            left: None,
+            stop,
+        };
         loop {
             match begun.next()? {
                 IncomingOutput::Prepare(Offer { version, is_second, role, .. }) => {
@@ -105,7 +115,16 @@ impl TakeOver {
         while let Some(output) = self.machine.next_output() {
             self.carry_out(&output);
         }
-        self.is_left() && self.before.as_ref().is_none_or(Channel::has_ended)
+        let Some(before) = self.before.as_ref().filter(|before| !before.has_ended()) else {
+            return self.is_left();
+        };
+        let left = *self.left.get_or_insert(now);
+        if self.is_left() && now.saturating_duration_since(left) >= HandoverLimits::default().ending
+        {
+            kill(before);
+            self.left = None;
+        }
+        false
     }
 
     /// Whether the process before has left everything to this one, and is about to end.
@@ -146,10 +165,7 @@ impl TakeOver {
             }
             IncomingOutput::Kill => {
                 if let Some(channel) = &self.channel {
-                    tracing::warn!("the process before does not end: it is ended");
-                    if let Err(error) = channel.kill() {
-                        tracing::error!("the process before cannot be ended: {error}");
-                    }
+                    kill(channel);
                 }
             }
             IncomingOutput::Own => tracing::info!("the process before has ended"),
@@ -161,20 +177,28 @@ impl TakeOver {
         true
     }
 
+    fn closed(&mut self) {
+        self.before = self.channel.take();
+        self.machine.closed();
+    }
+
     fn receive(&mut self) {
+        // Asked before the last packet is read. Somebody else may hold the other end: a keeper has the socket.
+        let has_ended = self.channel.as_ref().is_some_and(Channel::has_ended);
         for _ in 0..MAX_PACKETS {
             let Some(channel) = &self.channel else { return };
             let (packet, sockets) = match channel.receive() {
+                Ok(None) if has_ended => return self.closed(),
                 Ok(None) => return,
                 Ok(Some(Received::Packet(packet, sockets))) => (packet, sockets),
-                Ok(Some(Received::Closed)) => {
-                    self.before = self.channel.take();
-                    return self.machine.closed();
-                }
+                Ok(Some(Received::Closed)) => return self.closed(),
                 Err(error) => return self.machine.misunderstood(error.to_string()),
             };
             match FromOutgoing::read(&packet, sockets.len()) {
                 Ok(message) => {
+                    if let FromOutgoing::Frozen(role) = &message {
+                        self.role = *role;
+                    }
                     if let FromOutgoing::Offer(offer) = &message {
                         if let Err(why) = check(&offer.passed, &sockets) {
                             return self.machine.misunderstood(why);
@@ -186,5 +210,12 @@ impl TakeOver {
                 Err(error) => return self.machine.misunderstood(error.to_string()),
             }
         }
+    }
+}
+
+fn kill(before: &Channel) {
+    tracing::warn!("the process before does not end: it is ended");
+    if let Err(error) = before.kill() {
+        tracing::error!("the process before cannot be ended: {error}");
     }
 }

@@ -169,6 +169,11 @@ impl HandOver {
         self.machine.is_under_way()
     }
 
+    /// Whether what operators say of the node comes too late for the next process.
+    pub(crate) fn has_passed_role(&self) -> bool {
+        self.machine.has_passed_role()
+    }
+
     /// Why the last process that wanted to take over has not, if that is news.
     pub(crate) fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
@@ -240,7 +245,7 @@ impl HandOver {
         }
         self.machine.turn(now);
         if self.machine.is_freezing() && self.cache_is_done(CacheWriting::stop) {
-            self.machine.frozen(now);
+            self.machine.frozen(self.role, now);
         }
         if self.machine.is_thawing()
             && self.channel.as_ref().is_none_or(Channel::has_ended)

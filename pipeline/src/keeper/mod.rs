@@ -123,14 +123,18 @@ impl Processes {
         if signals.stop.swap(false, Ordering::Relaxed) {
             self.keeper.stop();
         }
-        let end = |one: &mut Running| Some((one.child.id(), one.child.try_wait().ok()??));
+        let end = |one: &mut Running| match one.child.try_wait() {
+            Ok(status) => Some((one.child.id(), end_of(one.child.id(), status?))),
+            // Nobody knows how.
+            Err(_) => Some((one.child.id(), ChildEnd::Fault)),
+        };
         let ended: Vec<_> = self.running.iter_mut().filter_map(end).collect();
         // What a process has said before its end comes first.
         self.receive();
-        for (id, status) in ended {
+        for (id, end) in ended {
             self.running.retain(|one| one.child.id() != id);
             self.drop_left();
-            self.keeper.ended(id, end_of(id, status), Instant::now());
+            self.keeper.ended(id, end, Instant::now());
         }
         if signals.reload.swap(false, Ordering::Relaxed) {
             self.keeper.reload();

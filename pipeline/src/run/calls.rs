@@ -1,7 +1,7 @@
 //! Calls of operators: each is answered here, or handed to what answers it.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hyper::Method;
 use pmdns_control::answers::{
@@ -20,10 +20,15 @@ use crate::runtime::author_of;
 use pmdns_changes::overlay::{ConfigChange, ListChange, UpstreamChange};
 use pmdns_changes::{OperatorChange, Waiting};
 
+/// A node that is told again to be active announces its addresses again after so long.
+const ANNOUNCED_AGAIN: Duration = Duration::from_secs(60);
+
 impl Services<'_> {
     /// Answers a call, or has it answered.
     pub(super) fn answer(&mut self, call: Call, caller: AnyCaller) {
-        if self.passing.is_under_way && call.route().method != Method::GET {
+        let is_role = matches!(call, Call::Drain | Call::Resume | Call::Standby | Call::Activate);
+        let is_late = if is_role { self.passing.has_role } else { self.passing.is_under_way };
+        if is_late && call.route().method != Method::GET {
             let why = "another process takes over; try again in a moment";
             return caller.refuse(Refusal::Busy, why);
         }
@@ -140,15 +145,19 @@ impl Services<'_> {
         caller.done(state.to_string());
     }
 
-    /// Claims the addresses of the ports from now on, or does not.
+    /// Claims the addresses of the ports from now on, or does not. Who asks again has them announced again, at times: two nodes
+    /// may both have been active.
     fn set_standby(&mut self, is_standby: bool, caller: Caller) {
-        if is_standby == self.claim.is_standby() {
+        let is_news = is_standby != self.claim.is_standby();
+        let was_long_ago = self.announced.is_none_or(|at| at.elapsed() >= ANNOUNCED_AGAIN);
+        if !is_news && (is_standby || !was_long_ago) {
             return caller.done("nothing to do");
         }
         self.claim.set_standby(is_standby);
         let done = match is_standby {
             true => "standby: another node has the addresses",
             false => {
+                self.announced = Some(Instant::now());
                 self.news.iter().for_each(PortNews::announce_again);
                 "active: the addresses are announced"
             }

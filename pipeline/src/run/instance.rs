@@ -95,8 +95,8 @@ impl<'c> Instance<'c> {
         let (mut services, mut engine) = Services::start(config, parts)?;
         services.reloader.set_access(streams.as_ref().map(OpenStreams::access));
         if let Some(take_over) = &mut take_over {
-            services.set_role(take_over.role());
             take_over.prepared()?;
+            services.set_role(take_over.role());
         }
         let has_come_with_cache = engine.take_cache(config)?;
         hand_over.set_cache(services.cache_jobs.clone(), config);
@@ -112,8 +112,6 @@ impl<'c> Instance<'c> {
         };
         services.reloader.set_successor(obstacle.is_none());
         services.passing.obstacle = obstacle;
-        tracing::info!("ready");
-        supervisor.ready();
         match &mut take_over {
             Some(take_over) => {
                 hand_over.take_ports()?;
@@ -121,6 +119,8 @@ impl<'c> Instance<'c> {
             }
             None => hand_over.own(),
         }
+        tracing::info!("ready");
+        supervisor.ready();
         let has_handed_over = false;
         Ok(Self {
             services,
@@ -206,11 +206,15 @@ impl<'c> Instance<'c> {
             Some(Step::End) => self.has_handed_over = true,
         }
         services.passing.is_under_way = self.hand_over.is_under_way();
+        services.passing.has_role = self.hand_over.has_passed_role();
         services.passing.failure =
             self.hand_over.take_failure().or_else(|| services.passing.failure.take());
         // Those who wait for a reload get its outcome from this process.
-        if services.reloader.is_idle() && services.passing.take_request() {
-            self.supervisor.ask_for_successor();
+        if services.reloader.is_idle()
+            && services.passing.take_request()
+            && !self.supervisor.ask_for_successor()
+        {
+            services.passing.failure = Some("the keeper does not hear".to_owned());
         }
     }
 
@@ -242,7 +246,7 @@ impl<'c> Instance<'c> {
             tracing::error!("the counters do not balance: {:?}; please report this", report.totals);
         }
         if dpdk::are_devices_shared() {
-            hand_over.forget_kept();
+            // What is kept is dropped once the next process has something kept.
             std::mem::forget(services);
             return Ok(report);
         }

@@ -56,6 +56,8 @@ use crate::zone_limits::ZoneLimiter;
 pub(super) struct Passing {
     /// Another process takes over, which has read changes of operators already.
     pub(super) is_under_way: bool,
+    /// It knows the role of the node, too.
+    pub(super) has_role: bool,
     /// Why this process can hand over to none that it asks for.
     pub(super) obstacle: Option<String>,
     /// The next process is to be started.
@@ -100,6 +102,8 @@ pub(super) struct Services<'c> {
     pub(super) gauges: Gauges,
     pub(super) news: AllPortNews,
     pub(super) claim: Claim,
+    /// When an operator had the addresses announced last.
+    pub(super) announced: Option<Instant>,
     pub(super) cache_jobs: CacheJobs,
     pub(super) reloader: Reloader,
     pub(super) runtime: NameOverrides,
@@ -215,6 +219,7 @@ impl<'c> Services<'c> {
             gauges,
             news,
             claim,
+            announced: None,
             cache_jobs,
         };
         Ok((services, engine))

@@ -184,10 +184,10 @@ fn while_no_process_serves_the_service_counts_as_alive_for_some_time() {
     kept.passes(PAUSE);
     kept.passes(MAX_ABSENCE);
     kept.take();
-    assert_eq!(kept.keeper.next_due(), None);
+    assert!(kept.keeper.absence.is_none());
     kept.says(3, "READY=1");
     kept.ends(3, ChildEnd::Fault);
-    assert_eq!(kept.take(), [READY, start(ChildStart::WithKept), ALIVE], "it has served");
+    assert_eq!(kept.take(), [READY, ALIVE], "it has served");
 }
 
 #[test]
@@ -248,11 +248,11 @@ fn a_process_that_says_nothing_is_ended() {
     assert_eq!(kept.take(), [ALIVE]);
     assert_eq!(kept.keeper.next_due(), Some(kept.now + SILENCE / 2));
     kept.passes(SILENCE / 2);
-    assert_eq!(kept.take(), [KeeperOutput::Signal(1, KeeperSignal::Abort)]);
+    assert_eq!(kept.take(), [KeeperOutput::Signal(1, KeeperSignal::Abort), ALIVE]);
     kept.turn();
     assert_eq!(kept.take(), []);
     kept.passes(SILENCE);
-    assert_eq!(kept.take(), [KeeperOutput::Signal(1, KeeperSignal::Kill)]);
+    assert_eq!(kept.take(), [KeeperOutput::Signal(1, KeeperSignal::Kill), ALIVE]);
     kept.ends(1, ChildEnd::Killed);
     assert_eq!(kept.keeper.faults, 1, "nobody else has killed it");
 }
@@ -317,4 +317,55 @@ fn a_process_that_ends_by_itself_ends_the_keeper() {
     let mut kept = serving();
     kept.ends(1, ChildEnd::Code(0));
     assert_eq!(kept.take(), [KeeperOutput::End(0)]);
+}
+
+#[test]
+fn who_has_handed_over_and_ends_leaves_nobody_behind() {
+    let mut kept = serving();
+    kept.says(1, crate::SUCCESSOR);
+    kept.says(2, "READY=1");
+    kept.says(1, "STOPPING=1");
+    kept.ends(2, ChildEnd::Killed);
+    kept.take();
+    kept.ends(1, ChildEnd::Code(0));
+    assert_eq!(kept.take_acts(), [start(ChildStart::WithKept)]);
+    kept.says(3, "READY=1");
+    kept.ends(3, ChildEnd::Code(0));
+    assert_eq!(kept.take_acts(), [KeeperOutput::End(0)], "now it was told to");
+}
+
+#[test]
+fn a_row_of_crashes_goes_on_if_the_start_takes_long_and_the_work_does_not() {
+    let mut kept = serving();
+    for id in 1..=MOST_WITH_CACHE {
+        kept.take();
+        kept.ends(id, ChildEnd::Fault);
+        kept.passes(MAX_PAUSE);
+        kept.passes(LONG);
+        kept.says(id + 1, "READY=1");
+    }
+    assert_eq!(kept.take_acts(), [start(ChildStart::WithoutCache)]);
+}
+
+#[test]
+fn a_process_that_does_not_become_ready_is_ended_and_another_one_can_follow() {
+    let mut kept = serving();
+    kept.says(1, crate::SUCCESSOR);
+    kept.take();
+    let signal = |signal| KeeperOutput::Signal(2, signal);
+    for (wait, expected) in [
+        (MAX_START - SILENCE, None),
+        (SILENCE, Some(KeeperSignal::Abort)),
+        (SILENCE, Some(KeeperSignal::Kill)),
+    ] {
+        kept.says(1, "WATCHDOG=1");
+        kept.now += wait;
+        kept.says(1, "WATCHDOG=1");
+        let acts: Vec<_> = expected.map(signal).into_iter().collect();
+        assert_eq!(kept.take_acts(), acts, "{wait:?}");
+    }
+    kept.ends(2, ChildEnd::Killed);
+    kept.passes(REST);
+    kept.says(1, crate::SUCCESSOR);
+    assert_eq!(kept.take_acts(), [start(ChildStart::Plain)]);
 }
