@@ -228,6 +228,8 @@ fn populate(mapping: &MmapRaw, page: PageKind) -> io::Result<()> {
 
 /// Wraps a mapping that is in place.
 fn over(mapping: MmapRaw, memfd: Option<Memfd>) -> Arena {
+    // The end of a crash does not wait for gigabytes of a core file, which has no answers of clients either.
+    let _only_a_hint = mapping.advise(Advice::DontDump);
     let count = mapping.len() / size_of::<AtomicU64>();
     let start: NonNull<AtomicU64> =
         NonNull::new(mapping.as_mut_ptr()).expect("a mapping is not at null").cast();
