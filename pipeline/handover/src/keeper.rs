@@ -185,7 +185,9 @@ impl Keeper {
         let Some(child) = self.children.iter_mut().find(|child| child.id == id) else { return };
         child.heard = now;
         let is_new = notice.is_ready && child.ready.is_none();
-        child.ready = child.ready.or(notice.is_ready.then_some(now));
+        if is_new {
+            child.ready = Some(now);
+        }
         child.is_stopping |= notice.is_stopping;
         let serves = self.serving() == Some(id);
         if is_new {
