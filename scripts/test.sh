@@ -197,8 +197,9 @@ done
 [[ ${#steps[@]} -gt 0 ]] || steps=("${FAST[@]}" "${SLOW[@]}")
 
 packages=()
+WITH_LAB=("${SLOW[@]}" "${PARTS[@]}" bridge first-port vhost handover-long browser soak)
 for step in "${steps[@]}"; do
-    if [[ $step != simulator && " ${SLOW[*]} ${PARTS[*]} bridge first-port vhost browser soak handover-long " == *" $step "* ]]; then
+    if [[ $step != simulator && " ${WITH_LAB[*]} " == *" $step "* ]]; then
         packages=(--lab)
         [[ $(uname -m) != x86_64 ]] || packages=(--vm)
     fi
