@@ -7,7 +7,7 @@ use crate::api::WRITER;
 use crate::api_calls::{config_of_all, start_with};
 use crate::api_speed::Askers;
 use crate::dig::dig;
-use crate::harness::{isolated, path, wait_until};
+use crate::harness::{isolated, path, sh, wait_until};
 use crate::pmdns::TAP_V4;
 
 const SCHEMATHESIS: &str = "/opt/pmdns-lab-api/bin/schemathesis";
@@ -27,6 +27,8 @@ fn requests_made_of_the_description_get_what_it_says() {
     isolated("api_schema::requests_made_of_the_description_get_what_it_says", || {
         let (_stub, pmdns) = start_with(&config_of_all());
         wait_until("it answers", || dig(TAP_V4, "good_x.test A").status == "NOERROR");
+        // A node that stands by tells nobody where it is, and answers all that reaches it.
+        sh(&format!("ip neigh replace {TAP_V4} lladdr 02:00:00:00:00:aa dev pm0 nud permanent"));
         fs::write(path("schemathesis.toml"), SETTINGS).unwrap();
         let askers = Askers::start();
         let examples = std::env::var("PMDNS_API_EXAMPLES").unwrap_or_else(|_| "30".to_owned());
