@@ -1,6 +1,6 @@
 //! The command line. The manual pages and the shells' completions are made from it (`pipeline/cli/examples/manual.rs`).
 //!
-//! A command is a struct of its arguments, with a function that does it.
+//! A command is a struct of its arguments, with a function that does it. One that but asks an instance has no arguments of its own.
 
 mod cache;
 mod clients;
@@ -21,7 +21,9 @@ mod upstreams;
 use std::io::Write as _;
 
 use clap::{Parser, Subcommand};
+use pmdns_control::ask;
 
+use self::instance::Instance;
 use crate::failure::Failure;
 use crate::output::output;
 use crate::program::Program;
@@ -63,13 +65,13 @@ enum Command {
     Drain(node::Drain),
     /// Undo `drain`: routes to a running instance are announced again.
     #[command(after_help = "Example: pmdns resume")]
-    Resume(node::Resume),
+    Resume(Instance),
     /// Have a running instance claim the addresses of its ports no more: another node has them.
     #[command(after_help = "Example: pmdns standby")]
-    Standby(node::Standby),
+    Standby(Instance),
     /// Undo `standby`: the addresses are claimed, and announced at once.
     #[command(after_help = "Example: pmdns activate")]
-    Activate(node::Activate),
+    Activate(Instance),
     /// Have a running instance read its configuration anew: rules, lists, upstreams, rates. Say what needs a restart.
     #[command(after_help = "Example: pmdns reload")]
     Reload(node::Reload),
@@ -209,9 +211,9 @@ impl Command {
             Self::Replay(it) => it.run(program),
             Self::Health(it) => it.run(program),
             Self::Drain(it) => it.run(),
-            Self::Resume(it) => it.run(),
-            Self::Standby(it) => it.run(),
-            Self::Activate(it) => it.run(),
+            Self::Resume(instance) => instance.has_done(ask::Resume),
+            Self::Standby(instance) => instance.has_done(ask::Standby),
+            Self::Activate(instance) => instance.has_done(ask::Activate),
             Self::Reload(it) => it.run(),
             Self::Upgrade(it) => it.run(program),
             Self::State(it) => it.run(),

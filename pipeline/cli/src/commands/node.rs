@@ -43,27 +43,6 @@ pub(super) struct Drain {
 }
 
 #[derive(Args)]
-pub(super) struct Resume {
-    /// The instance that is asked.
-    #[command(flatten)]
-    instance: Instance,
-}
-
-#[derive(Args)]
-pub(super) struct Standby {
-    /// The instance that is asked.
-    #[command(flatten)]
-    instance: Instance,
-}
-
-#[derive(Args)]
-pub(super) struct Activate {
-    /// The instance that is asked.
-    #[command(flatten)]
-    instance: Instance,
-}
-
-#[derive(Args)]
 pub(super) struct Reload {
     /// The instance that is asked.
     #[command(flatten)]
@@ -143,24 +122,6 @@ impl Drain {
             Some(Err(queries)) => Err(Failure::Traffic(queries)),
             _ => Ok(()),
         }
-    }
-}
-
-impl Resume {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        self.instance.has_done(ask::Resume)
-    }
-}
-
-impl Standby {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        self.instance.has_done(ask::Standby)
-    }
-}
-
-impl Activate {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        self.instance.has_done(ask::Activate)
     }
 }
 
