@@ -66,7 +66,9 @@ TEXT
 }
 # The network is the lab's; all else is that of the machine that systemd runs.
 inside() { nsenter --target "$systemd" --mount --pid --ipc --root --wd "$@"; }
+# The process of the service, which is the keeper, and the one that serves.
 main_process() { inside systemctl show --property MainPID --value pmdns; }
+serving_process() { inside pmdns state --json 2> /dev/null | jq .process; }
 answers() { [[ $(dig +short +timeout=1 +tries=2 @10.97.0.53 localhost A) == 127.0.0.1 ]]; }
 # The interface is the process's, and comes again with it.
 set_up_tap() {
@@ -112,21 +114,30 @@ say "serves as its user, with a filter of its own below that of the unit"
 
 is_another_process() {
     local now
-    now=$(main_process)
-    [[ $now != 0 && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]
+    now=$(serving_process)
+    [[ $now && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]
 }
 
 # Every bug is an abort. Six of them in a row are more than systemd takes by default.
 comes_back_after_six_crashes() {
+    local keeper
+    keeper=$(main_process)
     for _ in $(seq 6); do
-        before=$(main_process)
+        before=$(serving_process)
         inside kill -ABRT "$before"
         wait_for "it is not started again after a crash" is_another_process
     done
     wait_for "no answer after six crashes" serves
+    [[ $(main_process) == "$keeper" ]] || fail "the keeper has ended with one of its processes"
+    for _ in $(seq 6); do
+        before=$(serving_process)
+        inside kill -ABRT "$(main_process)"
+        wait_for "it is not started again after a crash of the keeper" is_another_process
+    done
+    wait_for "no answer after six crashes of the keeper" serves
 }
 comes_back_after_six_crashes
-say "is started again after six crashes in a row"
+say "is started again after six crashes in a row, of the process that serves and of its keeper"
 
 configuration=$root/etc/pmdns/pmdns.toml
 cp -a "$configuration" "$folder/first.toml"
@@ -163,7 +174,7 @@ wait_for "the interface of the watch takes redirects or source routes" is_set_up
 ! inside journalctl --no-pager -u pmdns-health | grep 'stays as it is' >&2 || fail "the watch may not set up its interface"
 say "the watch sets up its interface"
 
-before=$(main_process)
+before=$(serving_process)
 cp -a "$configuration" "$folder/good.toml"
 upgrade() { inside dpkg -i "$1" > "$folder/upgrade" 2>&1 || fail "the package is not upgraded: $(cat "$folder/upgrade")"; }
 # refuses WHY: an upgrade now leaves the old process, and says why.
@@ -171,7 +182,7 @@ refuses() {
     upgrade /new.deb
     grep -q "$1" "$folder/upgrade" || fail "nobody says that $1: $(cat "$folder/upgrade")"
     grep -q 'the old one serves on' "$folder/upgrade" || fail "nobody says what serves: $(cat "$folder/upgrade")"
-    [[ $(main_process) == "$before" ]] || fail "it was restarted although $1"
+    [[ $(serving_process) == "$before" ]] || fail "another process serves although $1"
     answers || fail "an upgrade that is refused ends the service"
     inside pmdns stats > /dev/null || fail "the check of an upgrade took the control socket away"
     cp -a "$folder/good.toml" "$configuration"
@@ -187,9 +198,29 @@ printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
 chmod +x "$root/usr/sbin/policy-rc.d"
 upgrade /new.deb
 rm "$root/usr/sbin/policy-rc.d"
-[[ $(main_process) == "$before" ]] || fail "it was restarted against the policy of the machine"
+[[ $(serving_process) == "$before" ]] || fail "another process serves against the policy of the machine"
 [[ $(inside pmdns health --json | jq -r .state) == serving ]] || fail "it stays drained where restarts are forbidden"
 say "its clients come back when the machine forbids the restart"
+
+# Clients ask from before the upgrade until after it.
+loses_nothing() {
+    local keeper clients
+    keeper=$(main_process)
+    echo 'localhost A' > "$folder/names"
+    dnsperf -s 10.97.0.53 -d "$folder/names" -l 20 -Q 2000 -t 5 > "$folder/clients" &
+    clients=$!
+    sleep 2
+    upgrade "$1"
+    wait "$clients"
+    [[ $(main_process) == "$keeper" ]] || fail "it was restarted: $(cat "$folder/upgrade")"
+    is_another_process || fail "the old process serves on: $(cat "$folder/upgrade")"
+    grep -q 'Queries lost: *0 ' "$folder/clients" || fail "queries were lost: $(cat "$folder/clients")"
+}
+loses_nothing /old.deb
+before=$(serving_process)
+loses_nothing /new.deb
+before=$(serving_process)
+say "another version takes over, and no query is lost"
 
 # Files that the service may read by its drop-in: by a group, and a credential, which is put there as systemd would where it may
 # not mount. Modes of an older package, and one that the operator chose.
@@ -210,7 +241,7 @@ chmod 755 "$root/etc/pmdns"
 chmod 644 "$configuration"
 upgrade /old.deb
 grep -q 'changed by the operator' "$configuration" || fail "the upgrade replaced the configuration"
-[[ $(main_process) != "$before" ]] || fail "the other program does not serve: $(cat "$folder/upgrade")"
+[[ $(serving_process) != "$before" ]] || fail "the other program does not serve: $(cat "$folder/upgrade")"
 wait_for "no answer after the upgrade" serves
 modes() { inside stat -c %U:%G:%a /etc/pmdns /etc/pmdns/pmdns.toml | tr '\n' ' '; }
 [[ $(modes) == "root:pmdns:750 root:pmdns:640 " ]] || fail "others may read the configuration: $(modes)"
