@@ -98,7 +98,7 @@ inside systemd-analyze security --threshold="$WORST_RATING" pmdns.service > "$fo
 for paper in NOTICES.gz sbom.cdx.json.gz changelog.gz copyright; do
     inside test -s "/usr/share/doc/pmdns/$paper" || inside test -s "/usr/share/doc/pmdns/${paper%.gz}" || fail "no $paper"
 done
-! readelf --sections --wide "$root/usr/bin/pmdns" | grep -q '[.]debug_' || fail "the program has its debug symbols"
+! readelf --sections --wide "$root/usr/bin/pmdns" | grep -q '[.]debug_info' || fail "the program has its debug symbols"
 say "installed, with user, manual pages, notices, and a configuration that checks"
 
 inside systemctl start pmdns || fail "it does not start"
