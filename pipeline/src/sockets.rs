@@ -19,6 +19,11 @@ impl OpenSockets {
         self.take_passed(&Passed::Socket(key.to_owned(), address))
     }
 
+    /// The same, for packets.
+    pub fn take_packets(&mut self, key: &str, address: SocketAddr) -> Option<OwnedFd> {
+        self.take_passed(&Passed::Packets(key.to_owned(), address))
+    }
+
     /// The local socket of a key of the configuration, if it has this file. Nobody can connect once the file is gone.
     pub fn take_local(&mut self, key: &str, path: &Path) -> Option<OwnedFd> {
         let socket = self.take_passed(&Passed::LocalSocket(key.to_owned(), path.to_owned()))?;
@@ -53,6 +58,10 @@ impl OpenSockets {
 
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {
         self.0.push((Passed::Socket(key.to_owned(), address), socket));
+    }
+
+    pub(crate) fn add_packets(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {
+        self.0.push((Passed::Packets(key.to_owned(), address), socket));
     }
 
     pub(crate) fn add_local(&mut self, key: &str, path: &Path, socket: OwnedFd) {

@@ -93,6 +93,8 @@ mod handover_cache;
 mod handover_ends;
 #[path = "lab/handover_streams.rs"]
 mod handover_streams;
+#[path = "lab/handover_transfer.rs"]
+mod handover_transfer;
 #[path = "lab/handover_xdp.rs"]
 mod handover_xdp;
 #[path = "lab/hitters.rs"]

@@ -104,8 +104,10 @@ pub struct NodeRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Passed {
-    /// A socket that takes in connections, or packets of QUIC: the key of its configuration, and its address.
+    /// A socket that takes in connections: the key of its configuration, and its address.
     Socket(String, SocketAddr),
+    /// A socket that receives packets of UDP: the same.
+    Packets(String, SocketAddr),
     /// A local socket that takes in connections: the key of its configuration, and its file.
     LocalSocket(String, PathBuf),
     /// The memory of the cache.

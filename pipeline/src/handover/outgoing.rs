@@ -169,6 +169,11 @@ impl HandOver {
         self.machine.is_under_way()
     }
 
+    /// Whether a process has connected, which may take over.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.channel.is_some()
+    }
+
     /// Whether what operators say of the node comes too late for the next process.
     pub(crate) fn has_passed_role(&self) -> bool {
         self.machine.has_passed_role()

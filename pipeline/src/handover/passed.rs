@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use pmdns_handover::Passed;
-use socket2::{SockRef, Type};
+use socket2::{Protocol, SockRef, Type};
 
 use super::process::SOCKET;
 
-/// Each of them takes in connections at its address, or why nothing is taken over.
+/// Each of them takes in connections or packets at its address, or why nothing is taken over.
 pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String> {
     for (passed, socket) in passed.iter().zip(sockets) {
         let wrong = match difference(passed, socket) {
@@ -17,7 +17,9 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
             Err(error) => format!("another descriptor ({error})"),
         };
         let what = match passed {
-            Passed::Socket(key, address) => format!("{key} at {address}"),
+            Passed::Socket(key, address) | Passed::Packets(key, address) => {
+                format!("{key} at {address}")
+            }
             Passed::LocalSocket(key, path) => format!("{key} at {}", path.display()),
             Passed::Cache(_) => "the cache".to_owned(),
         };
@@ -29,10 +31,13 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
 /// In what a descriptor differs from what it is said to be.
 fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static str>> {
     let socket = SockRef::from(socket);
-    let is_packets = matches!(passed, Passed::LocalSocket(key, _) if key == SOCKET);
-    let kind = if is_packets { Type::SEQPACKET } else { Type::STREAM };
+    let kind = match passed {
+        Passed::Packets(..) => Type::DGRAM,
+        Passed::LocalSocket(key, _) if key == SOCKET => Type::SEQPACKET,
+        _ => Type::STREAM,
+    };
     let is_there = match passed {
-        Passed::Socket(_, wanted) => socket
+        Passed::Socket(_, wanted) | Passed::Packets(_, wanted) => socket
             .local_addr()?
             .as_socket()
             .is_some_and(|address| (address.ip(), address.port()) == (wanted.ip(), wanted.port())),
@@ -40,10 +45,17 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
         // Memory is tried when it is mapped.
         Passed::Cache(_) => return Ok(None),
     };
+    let listens = || match passed {
+        // Whoever is connected gets packets of one sender.
+        Passed::Packets(..) => {
+            Ok(socket.protocol()? == Some(Protocol::UDP) && socket.peer_addr().is_err())
+        }
+        _ => socket.is_listener(),
+    };
     Ok(match () {
         () if socket.r#type()? != kind => Some("a socket of another kind"),
         () if !is_there => Some("a socket of another address"),
-        () if !socket.is_listener()? => Some("a socket that does not listen"),
+        () if !listens()? => Some("a socket that does not listen"),
         () => None,
     })
 }
@@ -66,7 +78,14 @@ mod tests {
         let (connected, _) = listener.accept().unwrap();
         let udp = UdpSocket::bind(address).unwrap();
         let tcp = [Passed::Socket("streams.tcp".to_owned(), address)];
-        check(&tcp, &[listener.into()]).unwrap();
+        check(&tcp, &[listener.try_clone().unwrap().into()]).unwrap();
+        let packets = [Passed::Packets("transfer.listen".to_owned(), address)];
+        check(&packets, &[udp.try_clone().unwrap().into()]).unwrap();
+        udp.connect("127.0.0.1:9").unwrap();
+        let refused = check(&packets, &[udp.try_clone().unwrap().into()]).unwrap_err();
+        assert!(refused.contains("does not listen as transfer.listen at 127.0.0.1"), "{refused}");
+        let refused = check(&packets, &[listener.try_clone().unwrap().into()]).unwrap_err();
+        assert!(refused.contains("another kind"), "{refused}");
         for (descriptor, why) in [
             (OwnedFd::from(other), "another address"),
             (client.into(), "another address"),

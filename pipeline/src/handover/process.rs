@@ -48,7 +48,6 @@ pub(super) fn obstacle(config: &Config) -> Option<String> {
     let of_port = config.ports.iter().find_map(taps::obstacle);
     let is_used = [
         ("streams.quic", !config.streams.quic.is_empty()),
-        ("transfer.listen", config.transfer.listen.is_some()),
         ("upstream.port", config.upstreams.iter().any(|one| config.upstream_port(one).is_some())),
     ];
     let of_key = || is_used.iter().find(|(_, is_used)| *is_used).map(|(key, _)| (*key).to_owned());

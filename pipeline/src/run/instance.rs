@@ -73,7 +73,7 @@ impl<'c> Instance<'c> {
         let InstanceParts { written, path, opened, mut ports, mut hand_over, mut take_over } =
             parts;
         let (certificate, certificates) = (opened.certificate(), opened.certificates());
-        let Opened { operators, runtime, clients, streams, kept } = opened;
+        let Opened { operators, runtime, clients, streams, notifications, kept } = opened;
         let streams = streams.map(|entry| ports.add_streams(config, entry)).transpose()?;
         let (engine, ports) = ports.build(config)?;
         announce(config, &ports.topology, &engine, &ports.nics);
@@ -87,6 +87,7 @@ impl<'c> Instance<'c> {
             ports,
             runtime,
             clients,
+            notifications,
             kept,
             certificate,
             certificates,
@@ -106,10 +107,9 @@ impl<'c> Instance<'c> {
         services.snapshot = keeper.as_ref().map(SnapshotKeeper::counters);
         let servers = Some(Servers::start(operators, core)?);
         let supervisor = Supervisor::from_environment();
-        let obstacle = match supervisor.has_successor() {
-            true => hand_over.obstacle().map(str::to_owned),
-            false => Some(NO_KEEPER.to_owned()),
-        };
+        let obstacle =
+            if supervisor.has_successor() { hand_over.obstacle() } else { Some(NO_KEEPER) };
+        let obstacle = obstacle.map(str::to_owned);
         services.reloader.set_successor(obstacle.is_none());
         services.passing.obstacle = obstacle;
         match &mut take_over {
@@ -119,6 +119,7 @@ impl<'c> Instance<'c> {
             }
             None => hand_over.own(),
         }
+        services.transfers.set_held(false);
         tracing::info!("ready");
         supervisor.ready();
         let has_handed_over = false;
@@ -205,6 +206,8 @@ impl<'c> Instance<'c> {
             }
             Some(Step::End) => self.has_handed_over = true,
         }
+        // The next turn makes the offer, if that is done then.
+        services.transfers.set_held(self.hand_over.is_asked());
         services.passing.is_under_way = self.hand_over.is_under_way();
         services.passing.has_role = self.hand_over.has_passed_role();
         services.passing.failure =

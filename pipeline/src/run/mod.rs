@@ -7,6 +7,7 @@ mod calls;
 mod error;
 mod instance;
 mod opened;
+mod passing;
 mod passing_ports;
 mod ports;
 mod services;

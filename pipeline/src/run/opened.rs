@@ -16,6 +16,7 @@ use crate::control::socket::{ControlSocket, SocketFile};
 use crate::runtime::{NameOverrides, OpenChanges};
 use crate::sockets::OpenSockets;
 use crate::streams::{self, StreamEntry};
+use crate::transfer::NotifySockets;
 
 /// The key of the socket of operators.
 const CONTROL: &str = "control.socket";
@@ -42,6 +43,8 @@ pub(super) struct Opened {
     pub(super) kept: KeptOver,
     /// Of clients over streams.
     pub(super) streams: Option<StreamEntry>,
+    /// Of primaries that notify of new versions.
+    pub(super) notifications: Option<NotifySockets>,
 }
 
 impl OperatorSockets {
@@ -85,12 +88,16 @@ impl Opened {
         let state_folders = std::env::var_os("STATE_DIRECTORY").unwrap_or_default();
         OpenClients::warn_of_left_journal(config, std::env::split_paths(&state_folders));
         let (overlay, limits) = (changes.overlay.clone(), changes.limits.clone());
+        let listen = config.transfer.listen;
+        let notifications =
+            listen.map(|address| NotifySockets::open(address, sockets)).transpose()?;
         Ok(Self {
             operators: OperatorSockets::open(config, sockets)?,
             runtime: NameOverrides::start(changes)?,
             clients,
             kept: KeptOver { base: base.clone(), overlay, limits },
             streams: streams::bind(config, sockets)?,
+            notifications,
         })
     }
 
@@ -103,6 +110,9 @@ impl Opened {
         let files = self.operators.copy(config, &mut copies)?;
         if let Some(entry) = &self.streams {
             streams::copy(config, entry, &mut copies)?;
+        }
+        if let (Some(address), Some(sockets)) = (config.transfer.listen, &self.notifications) {
+            sockets.copy(address, &mut copies)?;
         }
         Ok((copies, files))
     }

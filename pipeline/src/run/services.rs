@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use pmdns_changes::overlay::Overlay;
 use pmdns_changes::{FollowConfig, OperatorChange};
 use pmdns_config::Config;
-use pmdns_control::answers::HandOverState;
 use pmdns_control::report::{
     ConnectionReport, FetchReport, HitterReport, LogReport, Named, PrivilegeReport, Report,
     SinkReport, ZoneReport,
@@ -22,7 +21,6 @@ use pmdns_handover::NodeRole;
 use pmdns_insight::capture::PacketWatch;
 use pmdns_insight::hitters::HeavyHitters;
 use pmdns_insight::query_log::{OpenLog, QueryLogger};
-use pmdns_stages::Tick;
 use pmdns_stages::ports::Claim;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::name::Seed;
@@ -30,6 +28,7 @@ use pmdns_streams::tls::Certificate;
 
 use super::error::RunError;
 use super::opened::KeptOver;
+use super::passing::Passing;
 use super::ports::RunningPorts;
 use crate::admission::ConnectionSnapshot;
 use crate::capture::Captures;
@@ -48,48 +47,8 @@ use crate::query_log::find::LogSearches;
 use crate::runtime::{NameOverrides, unix_time};
 use crate::sinks::SinkCounters;
 use crate::streams::StreamClients;
-use crate::transfer::{TransferLimits, Transfers};
+use crate::transfer::{NotifySockets, Transfers};
 use crate::zone_limits::ZoneLimiter;
-
-/// The state of a hand-over to another process.
-#[derive(Debug, Default)]
-pub(super) struct Passing {
-    /// Another process takes over, which has read changes of operators already.
-    pub(super) is_under_way: bool,
-    /// It knows the role of the node, too.
-    pub(super) has_role: bool,
-    /// Why this process can hand over to none that it asks for.
-    pub(super) obstacle: Option<String>,
-    /// The next process is to be started.
-    is_wanted: bool,
-    /// Why the last one did not take over.
-    pub(super) failure: Option<String>,
-    /// The frames that have come, and the time since when there are no more, as of the last question.
-    received: u64,
-    since: Tick,
-}
-
-impl Passing {
-    /// Has the next process started, or says why it cannot be.
-    pub(super) fn request_successor(&mut self) -> Result<(), String> {
-        self.obstacle.clone().map_or(Ok(()), Err)?;
-        (self.is_wanted, self.failure) = (true, None);
-        Ok(())
-    }
-
-    /// Whether the next process is to be started. It is once for each request.
-    pub(super) fn take_request(&mut self) -> bool {
-        std::mem::take(&mut self.is_wanted)
-    }
-
-    /// For operators.
-    pub(super) fn state(&self) -> Option<HandOverState> {
-        match self.is_under_way {
-            true => Some(HandOverState::UnderWay),
-            false => self.failure.clone().map(HandOverState::Failed),
-        }
-    }
-}
 
 /// A core that has published after so long has polled all of its queues. It does so every 10 ms.
 const QUIET: Duration = Duration::from_millis(20);
@@ -144,6 +103,7 @@ pub(super) struct ServiceParts<'p> {
     pub(super) ports: RunningPorts,
     pub(super) runtime: NameOverrides,
     pub(super) clients: Option<OpenClients>,
+    pub(super) notifications: Option<NotifySockets>,
     pub(super) kept: KeptOver,
     /// The certificate of clients over streams, and all.
     pub(super) certificate: Option<Certificate>,
@@ -176,7 +136,7 @@ impl<'c> Services<'c> {
         let reloader = Reloader::new(path, (config, written), publisher, describe(&engine.digest))
             .with_changes((&kept.base, kept.overlay), runtime.journal().cloned());
         // Before our threads start, so that they are restricted from the beginning.
-        let transfers = Transfers::start(config, TransferLimits::default(), core)?;
+        let transfers = Transfers::start(config, parts.notifications, Default::default(), core)?;
         let query_log = OpenLog::open(config, (rule_names.clone(), gauges.upstreams.clone()))?;
         let places = GrantedPaths::of(config, path, &ports.eal.folders());
         let (privileges, places) = give_up_rights(config, places, &ports);
@@ -372,9 +332,9 @@ impl<'c> Services<'c> {
         connections == 0 && totals.held == 0 && self.gauges.published().all(|tick| tick > quiet)
     }
 
-    /// Whether a caller waits for a change.
+    /// Whether a caller waits for a change, or the transfer of zones is about to go on or to end.
     pub(super) fn is_busy(&self) -> bool {
-        self.runtime.is_busy() || self.additions.is_busy()
+        self.runtime.is_busy() || self.additions.is_busy() || !self.transfers.is_settled()
     }
 
     /// The final counters, after every thread of the engine has ended.

@@ -9,6 +9,8 @@
 //! Then the rules are made anew, as by any reload, which reads that file like any other. So a zone is always in the
 //! same place, even when the primary is down or pmdns was restarted. docs/adr/0021-zones-are-kept-in-files.md gives the
 //! reasons.
+//!
+//! Of two processes of which one takes over from the other, only one transfers and receives notifications: the other one is held.
 
 mod client;
 mod counters;
@@ -16,14 +18,15 @@ mod limits;
 mod notify;
 mod secondary;
 mod share;
+mod sockets;
 mod version;
 
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,7 +38,7 @@ use pmdns_config::{BrokenRule, Config, Rpz, Tsig, TsigAlgorithm, wire_name};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet, spawn_blocking};
 use tokio::time::timeout;
 
 pub use counters::{ZoneCounters, ZoneSnapshot};
@@ -45,6 +48,7 @@ use pmdns_counters::count;
 use pmdns_engine::threads::{join_within, pin};
 use secondary::{Secondary, Settings, Tools};
 use share::Pool;
+pub use sockets::NotifySockets;
 
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
 
@@ -89,40 +93,72 @@ pub struct Transfers {
     zones: Followed,
     connections: Arc<ConnectionCounters>,
     news: Arc<AtomicBool>,
-    followed: Option<mpsc::Sender<Followed>>,
+    requests: Option<mpsc::Sender<TransferRequest>>,
+    /// Whether the thread was told to do nothing, and whether it does nothing.
+    is_held: bool,
+    holds: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The zones that the thread keeps up to date.
 type Followed = Vec<(Settings, Arc<ZoneCounters>)>;
 
+/// A message to the thread.
+enum TransferRequest {
+    /// These zones are kept up to date from now on, and notifications of them are received.
+    Follow(Followed),
+    /// Nothing is transferred, written or received from now on.
+    Hold,
+}
+
 impl Transfers {
-    /// Starts transferring the zones of `config`, on a thread pinned to the CPU `core` if one is given.
+    /// Begins the thread that transfers the zones of `config`, pinned to the CPU `core` if one is given. It is held.
     pub fn start(
         config: &Config,
+        sockets: Option<NotifySockets>,
         limits: TransferLimits,
         core: Option<usize>,
     ) -> Result<Self, TransferError> {
-        let sockets = config.transfer.listen.map(Sockets::bind).transpose()?;
-        let (follow, followed) = mpsc::channel(MAX_REQUESTS);
-        let news = Arc::new(AtomicBool::new(false));
+        let (requests, asked) = mpsc::channel(MAX_REQUESTS);
+        let (news, holds) = (Arc::<AtomicBool>::default(), Arc::new(AtomicBool::new(true)));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TransferError::Thread)?;
-        let told = Arc::clone(&news);
         let connections = Arc::<ConnectionCounters>::default();
-        let gate = Gate::new(BOUNDS, Arc::clone(&connections));
+        let serving = Serving {
+            sockets,
+            gate: Gate::new(BOUNDS, Arc::clone(&connections)),
+            limits,
+            news: Arc::clone(&news),
+            holds: Arc::clone(&holds),
+        };
         let body = move || {
             pin(core);
-            LocalSet::new().block_on(&runtime, serve(sockets, gate, followed, limits, told));
+            LocalSet::new().block_on(&runtime, serving.run(asked));
             // A file that is being read or written may end by itself.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("transfer".to_owned()).spawn(body);
         let thread = Some(thread.map_err(TransferError::Thread)?);
-        let mut this =
-            Self { zones: Vec::new(), connections, news, followed: Some(follow), thread };
+        let (zones, requests) = (Vec::new(), Some(requests));
+        let mut this = Self { zones, connections, news, requests, is_held: true, holds, thread };
         this.change_zones(config)?;
         Ok(this)
+    }
+
+    /// Whether the thread is to do nothing, because another process does. When it goes on, all primaries are asked at once.
+    pub fn set_held(&mut self, is_held: bool) {
+        if self.is_held != is_held {
+            self.is_held = is_held;
+            self.request(match is_held {
+                true => TransferRequest::Hold,
+                false => TransferRequest::Follow(self.zones.clone()),
+            });
+        }
+    }
+
+    /// Whether the thread does what it was told.
+    pub fn is_settled(&self) -> bool {
+        self.holds.load(Ordering::Acquire) == self.is_held
     }
 
     /// Changes the zones to those of `config`. All primaries are asked at once, and a transfer under way starts again.
@@ -136,11 +172,17 @@ impl Transfers {
         };
         let zones: Vec<_> = zones.into_iter().map(|one| (counters(&one.name), one)).collect();
         self.zones = zones.into_iter().map(|(counters, one)| (one, counters)).collect();
-        let told = self.followed.as_ref().map(|follow| follow.try_send(self.zones.clone()));
+        if !self.is_held {
+            self.request(TransferRequest::Follow(self.zones.clone()));
+        }
+        Ok(())
+    }
+
+    fn request(&self, request: TransferRequest) {
+        let told = self.requests.as_ref().map(|requests| requests.try_send(request));
         if let Some(Err(_)) = told {
             tracing::warn!("the transfer thread takes no requests; reload once more");
         }
-        Ok(())
     }
 
     /// Whether there are new versions since the last call.
@@ -171,7 +213,7 @@ impl FollowConfig for Transfers {
 impl Drop for Transfers {
     fn drop(&mut self) {
         // The thread ends when its channel of requests is closed.
-        self.followed = None;
+        self.requests = None;
         if let Some(thread) = self.thread.take()
             && !join_within(thread, STOP_PATIENCE)
         {
@@ -207,24 +249,6 @@ fn key(tsig: &Tsig) -> Result<Arc<Key>, TransferError> {
     Ok(Arc::new(key.map_err(|_| no_name())?))
 }
 
-/// The sockets for notifications.
-struct Sockets {
-    udp: UdpSocket,
-    tcp: TcpListener,
-}
-
-impl Sockets {
-    fn bind(address: SocketAddr) -> Result<Self, TransferError> {
-        let bind = || {
-            let (udp, tcp) = (UdpSocket::bind(address)?, TcpListener::bind(address)?);
-            udp.set_nonblocking(true)?;
-            tcp.set_nonblocking(true)?;
-            Ok(Self { udp, tcp })
-        };
-        bind().map_err(|source| TransferError::Listen { address, source })
-    }
-}
-
 /// A zone that is kept up to date.
 struct FollowedZone {
     settings: Settings,
@@ -241,38 +265,70 @@ impl Drop for FollowedZone {
 
 type FollowedZones = Rc<RefCell<Vec<FollowedZone>>>;
 
-/// Keeps zones up to date and receives notifications, until the channel of requests is closed.
-async fn serve(
-    sockets: Option<Sockets>,
+/// What the thread has.
+struct Serving {
+    sockets: Option<NotifySockets>,
     gate: Gate<IpAddr>,
-    mut follow: mpsc::Receiver<Followed>,
     limits: TransferLimits,
     news: Arc<AtomicBool>,
-) {
-    let zones = FollowedZones::default();
-    if let Some(Sockets { udp, tcp }) = sockets {
-        tokio::task::spawn_local(receive_udp(udp, Rc::clone(&zones)));
-        tokio::task::spawn_local(receive_tcp(tcp, gate, Rc::clone(&zones)));
-    }
-    let writing = Arc::default();
-    let pool = Pool::new(limits.at_once, limits.bytes_together);
-    while let Some(followed) = follow.recv().await {
-        let mut zones = zones.borrow_mut();
-        zones.clear();
-        zones.extend(followed.into_iter().map(|(settings, counters)| {
-            let wake = Arc::new(Notify::new());
-            let tools = Tools {
-                limits,
-                counters: Arc::clone(&counters),
-                news: Arc::clone(&news),
-                writing: Arc::clone(&writing),
-                pool: pool.clone(),
+    /// Whether nothing is transferred, written or received.
+    holds: Arc<AtomicBool>,
+}
+
+impl Serving {
+    /// Keeps zones up to date and receives notifications, until the channel of requests is closed.
+    async fn run(self, mut requests: mpsc::Receiver<TransferRequest>) {
+        let zones = FollowedZones::default();
+        let writing = Arc::default();
+        let pool = Pool::new(self.limits.at_once, self.limits.bytes_together);
+        // No message is lost by an end of these: a task waits only where it has taken in nothing.
+        let mut receiving = JoinSet::new();
+        while let Some(request) = requests.recv().await {
+            zones.borrow_mut().clear();
+            let TransferRequest::Follow(followed) = request else {
+                receiving.shutdown().await;
+                set_writing(&writing, false).await;
+                self.holds.store(true, Ordering::Release);
+                continue;
             };
-            let secondary = Secondary::new(settings.clone(), tools);
-            let task = tokio::task::spawn_local(secondary.run(Arc::clone(&wake)));
-            FollowedZone { settings, counters, wake, task }
-        }));
+            if self.holds.swap(false, Ordering::AcqRel) {
+                set_writing(&writing, true).await;
+                self.receive(&zones, &mut receiving);
+            }
+            zones.borrow_mut().extend(followed.into_iter().map(|(settings, counters)| {
+                let wake = Arc::new(Notify::new());
+                let tools = Tools {
+                    limits: self.limits,
+                    counters: Arc::clone(&counters),
+                    news: Arc::clone(&self.news),
+                    writing: Arc::clone(&writing),
+                    pool: pool.clone(),
+                };
+                let secondary = Secondary::new(settings.clone(), tools);
+                let task = tokio::task::spawn_local(secondary.run(Arc::clone(&wake)));
+                FollowedZone { settings, counters, wake, task }
+            }));
+        }
     }
+
+    /// Begins to receive notifications.
+    fn receive(&self, zones: &FollowedZones, receiving: &mut JoinSet<()>) {
+        match self.sockets.as_ref().map(NotifySockets::try_clone) {
+            None => {}
+            Some(Ok(NotifySockets { udp, tcp })) => {
+                receiving.spawn_local(receive_udp(udp, Rc::clone(zones)));
+                receiving.spawn_local(receive_tcp(tcp, self.gate.clone(), Rc::clone(zones)));
+            }
+            Some(Err(error)) => tracing::error!("cannot receive notifications: {error}"),
+        }
+    }
+}
+
+/// Whether versions may be written from now on. Waits for the one that is being written.
+async fn set_writing(writing: &Arc<Mutex<bool>>, may_write: bool) {
+    let writing = Arc::clone(writing);
+    let set = move || *writing.lock().unwrap_or_else(PoisonError::into_inner) = may_write;
+    let _ = spawn_blocking(set).await;
 }
 
 /// Handles a message, and returns the answer to it.

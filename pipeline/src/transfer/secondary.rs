@@ -77,6 +77,9 @@ enum RefreshError {
     /// The new one cannot be written.
     #[error("cannot write {}: {source}; is there room, and may this user write there?", file.display())]
     Write { file: PathBuf, source: io::Error },
+    /// It was told to stop meanwhile.
+    #[error("another process keeps the zone")]
+    Held,
     /// The thread that reads and writes ended.
     #[error("a thread ended unexpectedly; the log says why")]
     Ended,
@@ -112,9 +115,9 @@ pub(super) struct Tools {
     pub(super) counters: Arc<ZoneCounters>,
     /// Set when a new version is kept.
     pub(super) news: Arc<AtomicBool>,
-    /// Held while a version is written. A task that was told to stop may still write the file that its successor
-    /// writes.
-    pub(super) writing: Arc<Mutex<()>>,
+    /// Whether versions may be written; locked while one is. A task that was told to stop may still write the file that its
+    /// successor writes, or another process.
+    pub(super) writing: Arc<Mutex<bool>>,
     /// The limits of all transfers together.
     pub(super) pool: Pool,
 }
@@ -259,7 +262,10 @@ impl Secondary {
         let (name, file, strict) = (name.clone(), file.clone(), *strict);
         let (writing, news) = (Arc::clone(&self.tools.writing), Arc::clone(&self.tools.news));
         let records = off_thread(move || {
-            let _alone = writing.lock().unwrap_or_else(PoisonError::into_inner);
+            let may_write = writing.lock().unwrap_or_else(PoisonError::into_inner);
+            if !*may_write {
+                return Err(RefreshError::Held);
+            }
             let records = next_version(transferred, name.as_slice(), &file, strict)?;
             // Set here, because the waiting task may be told to stop meanwhile.
             news.store(true, Ordering::Relaxed);

@@ -142,7 +142,8 @@ fn state() -> Option<u64> {
     state["process"].as_u64()
 }
 
-fn serving() -> u64 {
+/// The process that serves, once one does.
+pub(crate) fn serving() -> u64 {
     let mut process = None;
     wait_until("a process serves", || {
         process = state();
@@ -159,7 +160,7 @@ fn tell(command: &[&str]) -> String {
 }
 
 /// Ends a keeper and its process. Nothing is left.
-fn end(mut kept: Pmdns) {
+pub(crate) fn end(mut kept: Pmdns) {
     kept.signal("TERM");
     assert_eq!(kept.ended(), Some(0), "{}", kept.log());
     wait_until("the port is gone", || !interface_exists("pm0"));

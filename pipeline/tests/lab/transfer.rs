@@ -128,7 +128,7 @@ fn is_blocked(name: &str) -> bool {
 }
 
 /// The rcode that pmdns answers.
-fn answer(name: &str) -> u8 {
+pub(crate) fn answer(name: &str) -> u8 {
     let client = UdpSocket::bind("10.97.0.1:0").unwrap();
     client.connect((TAP_V4, 53)).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use domain::base::iana::{Class, Opcode, Rtype};
 use domain::base::{MessageBuilder, Name};
-use pmdns::transfer::{TransferLimits, Transfers, ZoneSnapshot};
+use pmdns::sockets::OpenSockets;
+use pmdns::transfer::{NotifySockets, TransferLimits, Transfers, ZoneSnapshot};
 use pmdns_changes::FollowConfig as _;
 use pmdns_changes::overlay::Overlay;
 use pmdns_config::files::read_zone;
@@ -68,8 +69,12 @@ impl Rig {
     }
 
     fn start(mut self) -> Self {
-        let transfers = Transfers::start(&config(&self.config), LIMITS, None);
-        self.transfers = Some(transfers.unwrap());
+        let config = config(&self.config);
+        let open = |address| NotifySockets::open(address, &mut OpenSockets::default()).unwrap();
+        let sockets = config.transfer.listen.map(open);
+        let mut transfers = Transfers::start(&config, sockets, LIMITS, None).unwrap();
+        transfers.set_held(false);
+        self.transfers = Some(transfers);
         self
     }
 
@@ -81,6 +86,16 @@ impl Rig {
     fn refresh(&mut self) {
         let config = config(&self.config);
         self.transfers().apply_config(&config, &Overlay::default());
+    }
+
+    /// Has it do nothing, or go on.
+    fn hold(&mut self, is_held: bool) {
+        let start = Instant::now();
+        self.transfers().set_held(is_held);
+        while !self.transfers().is_settled() {
+            assert!(start.elapsed() < PATIENCE, "held: {is_held}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn counters(&self) -> ZoneSnapshot {
@@ -330,11 +345,7 @@ fn audit_low_a_notification_is_believed_from_the_primary_only_and_nobody_keeps_i
     let more = format!("[transfer]\nlisten = \"{listen}\"\n");
     let rig = Rig::new("notify", &[primary.address], &more).start();
     rig.wait_for_serial(1);
-    let mut notify = MessageBuilder::new_vec();
-    notify.header_mut().set_opcode(Opcode::NOTIFY);
-    let mut notify = notify.question();
-    notify.push((ZONE.parse::<Name<Vec<u8>>>().unwrap(), Rtype::SOA, Class::IN)).unwrap();
-    let notify = notify.finish();
+    let notify = notification();
 
     primary.publish(2, &["c"]);
     let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
@@ -362,6 +373,39 @@ fn audit_low_a_notification_is_believed_from_the_primary_only_and_nobody_keeps_i
     let connections = rig.transfers.as_ref().unwrap().connections();
     assert_eq!((connections.accepted, connections.refused), (101, 100), "{connections:?}");
     drop((idle, strangers));
+}
+
+/// One of the zone.
+fn notification() -> Vec<u8> {
+    let mut notify = MessageBuilder::new_vec();
+    notify.header_mut().set_opcode(Opcode::NOTIFY);
+    let mut notify = notify.question();
+    notify.push((ZONE.parse::<Name<Vec<u8>>>().unwrap(), Rtype::SOA, Class::IN)).unwrap();
+    notify.finish()
+}
+
+/// Another process transfers then.
+#[test]
+fn who_is_held_neither_transfers_nor_receives_and_then_misses_nothing() {
+    let listen = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let primary = Primary::start(None);
+    let more = format!("[transfer]\nlisten = \"{listen}\"\n");
+    let mut rig = Rig::new("held", &[primary.address], &more).start();
+    rig.wait_for_serial(1);
+    rig.hold(true);
+    let asked = primary.asked(Rtype::SOA);
+    primary.publish(2, &["c"]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.send_to(&notification(), listen).unwrap();
+    // A reload asks all primaries, but not now.
+    rig.refresh();
+    assert_eq!(rig.counters().notified, 0);
+    assert_eq!(primary.asked(Rtype::SOA), asked);
+    rig.hold(false);
+    socket.recv(&mut [0; 512]).unwrap();
+    rig.wait_for_serial(2);
+    assert_eq!(rig.counters().notified, 1, "it was in the socket");
 }
 
 /// A connection from this address of the loopback interface.

@@ -1,0 +1,44 @@
+//! The state of a hand-over to another process.
+
+use pmdns_control::answers::HandOverState;
+use pmdns_stages::Tick;
+
+/// The state of a hand-over to another process.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    /// Another process takes over, which has read changes of operators already.
+    pub(super) is_under_way: bool,
+    /// It knows the role of the node, too.
+    pub(super) has_role: bool,
+    /// Why this process can hand over to none that it asks for.
+    pub(super) obstacle: Option<String>,
+    /// The next process is to be started.
+    is_wanted: bool,
+    /// Why the last one did not take over.
+    pub(super) failure: Option<String>,
+    /// The frames that have come, and the time since when there are no more, as of the last question.
+    pub(super) received: u64,
+    pub(super) since: Tick,
+}
+
+impl Passing {
+    /// Has the next process started, or says why it cannot be.
+    pub(super) fn request_successor(&mut self) -> Result<(), String> {
+        self.obstacle.clone().map_or(Ok(()), Err)?;
+        (self.is_wanted, self.failure) = (true, None);
+        Ok(())
+    }
+
+    /// Whether the next process is to be started. It is once for each request.
+    pub(super) fn take_request(&mut self) -> bool {
+        std::mem::take(&mut self.is_wanted)
+    }
+
+    /// For operators.
+    pub(super) fn state(&self) -> Option<HandOverState> {
+        match self.is_under_way {
+            true => Some(HandOverState::UnderWay),
+            false => self.failure.clone().map(HandOverState::Failed),
+        }
+    }
+}
