@@ -20,6 +20,7 @@ mod pause;
 pub mod pcap;
 mod pool;
 mod prefetch;
+pub mod reuseport;
 mod sleeper;
 pub mod stream;
 pub mod sync;

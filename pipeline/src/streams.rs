@@ -17,6 +17,7 @@ use pmdns_streams::counters::AllCounters;
 use pmdns_streams::driver::{self, StreamPortParts};
 use pmdns_streams::encrypted::Encryption;
 use pmdns_streams::listeners::{ListenError, Listeners};
+use pmdns_streams::quic_steering::QuicGeneration;
 use pmdns_streams::server::{ServerParts, Servers};
 use pmdns_streams::tls::{Certificate, CertificateError};
 
@@ -55,10 +56,11 @@ pub struct StreamClients {
     counters: AllCounters,
 }
 
-/// The sockets that clients come to, if there are any, and what encryption needs.
+/// The sockets that clients come to, if there are any, and what encryption needs. `generation`: of this process.
 pub fn bind(
     config: &Config,
     sockets: &mut OpenSockets,
+    generation: QuicGeneration,
 ) -> Result<Option<StreamEntry>, StreamsError> {
     let settings = &config.streams;
     if !settings.are_configured() {
@@ -66,7 +68,8 @@ pub fn bind(
     }
     let mut inherited =
         |transport: &str, address| sockets.take(&format!("streams.{transport}"), address);
-    Ok(Some((Listeners::bind(settings, &mut inherited)?, Encryption::load(settings)?)))
+    let listeners = Listeners::bind(settings, &mut inherited, generation)?;
+    Ok(Some((listeners, Encryption::load(settings)?)))
 }
 
 /// Adds copies of the sockets for connections.

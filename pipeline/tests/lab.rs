@@ -91,6 +91,8 @@ mod handover;
 mod handover_cache;
 #[path = "lab/handover_ends.rs"]
 mod handover_ends;
+#[path = "lab/handover_quic.rs"]
+mod handover_quic;
 #[path = "lab/handover_streams.rs"]
 mod handover_streams;
 #[path = "lab/handover_transfer.rs"]

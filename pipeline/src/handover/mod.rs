@@ -11,6 +11,8 @@ mod kept;
 #[cfg(feature = "dpdk")]
 mod outgoing;
 #[cfg(feature = "dpdk")]
+mod parts;
+#[cfg(feature = "dpdk")]
 mod passed;
 #[cfg(feature = "dpdk")]
 mod process;
@@ -26,7 +28,9 @@ pub use self::kept::LeftByCrash;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::kept::{FIRST, inherited};
 #[cfg(feature = "dpdk")]
-pub(crate) use self::outgoing::{HandOver, OpenedForNext, Step};
+pub(crate) use self::outgoing::HandOver;
+#[cfg(feature = "dpdk")]
+pub(crate) use self::parts::{OpenedForNext, Step};
 #[cfg(feature = "dpdk")]
 pub use self::process::HandoverError;
 #[cfg(feature = "dpdk")]

@@ -13,44 +13,19 @@ use pmdns_handover::{
 };
 use pmdns_nics::XdpSteering;
 use pmdns_nics::dpdk::{FilesBeside, are_devices_shared, share_devices};
+use pmdns_streams::quic_steering::QuicSteering;
 
 use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::kept::Kept;
+use super::parts::{OpenedForNext, Step, UNSTEERED, UNSTEERED_QUIC};
 use super::process::{HandoverError, SOCKET, at, obstacle, path};
-use super::taps::{Taps, TapsBefore, is_over_af_xdp};
+use super::taps::{Taps, is_over_af_xdp};
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
 
-/// A port over AF_XDP has no socket, or it was not found among those of its driver.
-const UNSTEERED: &str =
-    "a port over AF_XDP cannot pass; stop the running process, then start this one";
 /// What could not be kept is tried again after that time.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// What the instance has to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Take in no more connections, of clients and of operators.
-    Drain,
-    /// Take them in again.
-    Resume,
-    /// End, and leave everything as it is.
-    End,
-}
-
-/// What passes to the next process, but for the cache.
-pub(crate) struct OpenedForNext {
-    /// Sockets, and the files of local ones.
-    pub(crate) copies: (OpenSockets, Vec<Arc<SocketFile>>),
-    pub(crate) taps: TapsBefore,
-    /// Ports over AF_XDP that have their own sockets.
-    pub(crate) xdp: Vec<XdpSteering>,
-    /// Whether DPDK has the second name for its files.
-    pub(crate) is_second: bool,
-    /// What DPDK has left of the process before.
-    pub(crate) beside: FilesBeside,
-}
 
 /// The way out of this process.
 pub(crate) struct HandOver {
@@ -66,6 +41,7 @@ pub(crate) struct HandOver {
     /// The files of local sockets, which stay.
     files: Vec<Arc<SocketFile>>,
     taps: Taps,
+    quic: Option<QuicSteering>,
     /// Ports over AF_XDP, and how many there are.
     xdp: Vec<XdpSteering>,
     xdp_ports: usize,
@@ -99,7 +75,8 @@ impl HandOver {
         kept: Option<Kept>,
         opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
-        let OpenedForNext { copies: (mut sockets, files), taps, xdp, is_second, beside } = opened;
+        let OpenedForNext { copies: (mut sockets, files), taps, quic, xdp, is_second, beside } =
+            opened;
         let path = path(config);
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
@@ -124,6 +101,7 @@ impl HandOver {
             sockets,
             files,
             taps,
+            quic,
             xdp,
             xdp_ports: config.ports.iter().filter(|port| is_over_af_xdp(port)).count(),
             obstacle,
@@ -214,10 +192,15 @@ impl HandOver {
         self.share(false);
         self.beside.remove_left();
         self.taps.end();
+        if let Some(Err(error)) = self.quic.as_ref().map(QuicSteering::hold) {
+            tracing::error!("no other process can take over: `streams.quic`: {error}");
+            self.obstacle = Some(UNSTEERED_QUIC.to_owned());
+        }
     }
 
-    /// This process has everything that comes to its TAPs.
+    /// This process has everything that comes to its TAPs, and new clients over QUIC.
     pub(crate) fn take_ports(&self) -> Result<(), HandoverError> {
+        self.quic.as_ref().map_or(Ok(()), QuicSteering::take).map_err(HandoverError::Quic)?;
         self.taps.take().map_err(HandoverError::Taps)
     }
 
@@ -225,7 +208,12 @@ impl HandOver {
     /// altogether, so that is the process before.
     pub(crate) fn leave_ports(&self, is_before: bool) {
         match is_before {
-            true => self.steer(Taps::give_back),
+            true => {
+                self.steer(Taps::give_back);
+                if let Some(Err(error)) = self.quic.as_ref().map(QuicSteering::hold) {
+                    tracing::error!("clients over QUIC are not led to the other process: {error}");
+                }
+            }
             false if self.machine.is_left() => self.steer(Taps::leave),
             false => {}
         }

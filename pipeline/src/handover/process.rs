@@ -34,6 +34,11 @@ pub enum HandoverError {
         "cannot lead what comes to a TAP to this process: {0}; stop the running process, then start this one"
     )]
     Taps(io::Error),
+    /// Clients over QUIC go on to the running process.
+    #[error(
+        "cannot lead clients over QUIC to this process: {0}; stop the running process, then start this one"
+    )]
+    Quic(io::Error),
 }
 
 /// The file of the socket where the next process connects, beside that of operators.
@@ -46,10 +51,8 @@ pub(super) fn path(config: &Config) -> PathBuf {
 /// What of a configuration cannot pass to another process yet, and what to do.
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let of_port = config.ports.iter().find_map(taps::obstacle);
-    let is_used = [
-        ("streams.quic", !config.streams.quic.is_empty()),
-        ("upstream.port", config.upstreams.iter().any(|one| config.upstream_port(one).is_some())),
-    ];
+    let is_used =
+        [("upstream.port", config.upstreams.iter().any(|one| config.upstream_port(one).is_some()))];
     let of_key = || is_used.iter().find(|(_, is_used)| *is_used).map(|(key, _)| (*key).to_owned());
     let what = of_port.or_else(of_key)?;
     Some(format!(

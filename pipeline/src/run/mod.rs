@@ -33,6 +33,7 @@ use crate::runtime::{OpenChanges, unix_time};
 use pmdns_control::report::Report;
 use pmdns_nics::dpdk;
 use pmdns_nics::machine::Machine;
+use pmdns_streams::quic_steering::QuicGeneration;
 
 /// What there was before this process.
 pub enum Before {
@@ -70,11 +71,13 @@ pub fn run(
     // From its offer on, the running process keeps no more changes.
     let changes = OpenChanges::read(config, unix_time())?;
     let (base, config) = (config, &changes.config.clone());
-    let opened = Opened::open((base, config), changes, &mut sockets)?;
-    let copies = opened.copies(config).map_err(RunError::Copy)?;
     let is_beside = take_over.is_some();
-    let taps = TapsBefore::of(config, is_beside);
     let is_second = take_over.as_ref().is_some_and(TakeOver::is_second);
+    let generation = QuicGeneration { is_beside, is_second };
+    let opened = Opened::open((base, config), changes, &mut sockets, generation)?;
+    let copies = opened.copies(config).map_err(RunError::Copy)?;
+    let quic = opened.quic_steering().map_err(RunError::Copy)?;
+    let taps = TapsBefore::of(config, is_beside);
     let mut ports =
         StartedPorts::start(config, opened.has_streams(), &cores, is_beside, is_second)?;
     if has_predecessor {
@@ -82,7 +85,7 @@ pub fn run(
     }
     let xdp = std::mem::take(&mut ports.steerings);
     let beside = ports.eal.files_beside(is_second);
-    let for_next = OpenedForNext { copies, taps, xdp, is_second, beside };
+    let for_next = OpenedForNext { copies, taps, quic, xdp, is_second, beside };
     let hand_over = HandOver::open(config, &mut sockets, left, for_next)?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());

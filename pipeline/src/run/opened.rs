@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pmdns_changes::OperatorChange;
 use pmdns_changes::overlay::Overlay;
 use pmdns_config::{Config, Control};
+use pmdns_streams::quic_steering::{QuicGeneration, QuicSteering};
 use pmdns_streams::tls::Certificate;
 
 use super::error::RunError;
@@ -82,6 +83,7 @@ impl Opened {
         (base, config): (&Config, &Config),
         changes: OpenChanges,
         sockets: &mut OpenSockets,
+        generation: QuicGeneration,
     ) -> Result<Self, RunError> {
         let clients = OpenClients::read_with(config, &changes.clients)?;
         // The service manager names the folder of our state.
@@ -96,7 +98,7 @@ impl Opened {
             runtime: NameOverrides::start(changes)?,
             clients,
             kept: KeptOver { base: base.clone(), overlay, limits },
-            streams: streams::bind(config, sockets)?,
+            streams: streams::bind(config, sockets, generation)?,
             notifications,
         })
     }
@@ -115,6 +117,11 @@ impl Opened {
             sockets.copy(address, &mut copies)?;
         }
         Ok((copies, files))
+    }
+
+    /// What decides which process gets the packets of QUIC.
+    pub(super) fn quic_steering(&self) -> io::Result<Option<QuicSteering>> {
+        self.streams.as_ref().map(|(listeners, _)| listeners.quic_steering()).transpose()
     }
 
     pub(super) fn has_streams(&self) -> bool {

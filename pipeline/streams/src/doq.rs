@@ -1,28 +1,39 @@
 //! DNS over QUIC (RFC 9250): each query on a stream of its own.
 
+use std::hash::Hasher as _;
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use pmdns_config::narrow::to_u32;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
-    Connection, IdleTimeout, RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
+    Connection, ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout, RecvStream,
+    SendStream, ServerConfig, TransportConfig, VarInt,
 };
+use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use siphasher::sip::SipHasher24;
 use tokio::time::timeout;
 
 use crate::answer::LENGTH;
 use crate::client::{AnswerPart, Client, ConnectionEnd, Unanswered};
 use crate::framing::MAX_QUERY;
 use crate::places::Lost;
+use crate::quic_steering::{MARK, QuicGeneration};
 use crate::service::ConnectionLimits;
 use crate::tls::{Certificate, CertificateError, DOQ};
 
 /// Error codes (section 4.3).
-const NO_ERROR: VarInt = VarInt::from_u32(0);
+pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0);
 const INTERNAL_ERROR: VarInt = VarInt::from_u32(1);
 const PROTOCOL_ERROR: VarInt = VarInt::from_u32(2);
 const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(4);
 const UNSPECIFIED_ERROR: VarInt = VarInt::from_u32(5);
+
+/// Bytes of our ids of connections.
+const ID: usize = MARK + 8;
 
 /// Bytes that a client may send ahead, on each stream and on all.
 const STREAM_WINDOW: u32 = 8 << 10;
@@ -62,6 +73,48 @@ pub(crate) fn config(
         .incoming_buffer_size(MAX_INCOMING_BYTES)
         .incoming_buffer_size_total(MAX_INCOMING_BYTES_IN_ALL);
     Ok(config)
+}
+
+/// How an endpoint names its connections, and resets those that it does not know (RFC 9000 section 10.3). Every process that has
+/// the same private key can do so.
+pub(crate) fn endpoint_config(
+    certificate: &Certificate,
+    generation: QuicGeneration,
+) -> io::Result<EndpointConfig> {
+    let mut secret = [0; 16];
+    let none = |_| io::Error::other("the system gives no random numbers");
+    SystemRandom::new().fill(&mut secret).map_err(none)?;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, certificate.reset_secret());
+    let mut config = EndpointConfig::new(Arc::new(key));
+    config.cid_generator(move || Box::new(MarkedIds { mark: generation.mark(), secret, count: 0 }));
+    Ok(config)
+}
+
+/// Ids of connections. They say which process has chosen them, and nobody else can tell the next one.
+struct MarkedIds {
+    mark: [u8; MARK],
+    secret: [u8; 16],
+    count: u64,
+}
+
+impl ConnectionIdGenerator for MarkedIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut hasher = SipHasher24::new_with_key(&self.secret);
+        hasher.write_u64(self.count);
+        self.count += 1;
+        let mut id = [0; ID];
+        id[..MARK].copy_from_slice(&self.mark);
+        id[MARK..].copy_from_slice(&hasher.finish().to_ne_bytes());
+        ConnectionId::new(&id)
+    }
+
+    fn cid_len(&self) -> usize {
+        ID
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Serves the queries of a connection until it ends.

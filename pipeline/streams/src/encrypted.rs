@@ -8,7 +8,7 @@ use std::time::Duration;
 use pmdns_config::Streams;
 use pmdns_counters::count;
 use pmdns_nics::stream::Transport;
-use quinn::{ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime};
+use quinn::{ConnectionError, Endpoint, Incoming, Runtime as _, TokioRuntime};
 use rustls::ServerConfig;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -22,6 +22,7 @@ use crate::https::Site;
 use crate::listeners::{Listeners, copy};
 use crate::places::ConnectionPlace;
 use crate::quic_socket::{CountingSocket, Handshakes};
+use crate::quic_steering::QuicGeneration;
 use crate::service::Service;
 use crate::tcp::accept;
 use crate::tls::{Certificate, CertificateError, DOT, H2, HTTP_1_1};
@@ -30,6 +31,9 @@ use crate::{doq, framing, https};
 
 /// How long the bytes to an address are counted after its handshake has failed.
 const LINGER: Duration = Duration::from_millis(100);
+
+/// How long connections over QUIC may take to be closed.
+const FAREWELL: Duration = Duration::from_millis(100);
 
 /// How often the files of the certificate are looked at.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -92,9 +96,18 @@ impl Encryption {
         for listener in listeners.https.iter().filter_map(copy) {
             accepting.spawn(self.clone().serve_https(listener, service.clone()));
         }
-        for socket in listeners.quic.iter().filter_map(|socket| socket.try_clone().ok()) {
-            accepting.spawn(self.clone().serve_quic(socket, service.clone()));
-        }
+    }
+
+    /// Begins to serve clients over QUIC. An endpoint has the packets of all of its connections, so nothing ends it before them.
+    pub(crate) fn begin_quic(&self, listeners: &Listeners, service: &Service) -> QuicEndpoints {
+        let begin = |socket: &UdpSocket| {
+            self.serve_quic(socket.try_clone()?, listeners.generation, service.clone())
+        };
+        let begin = |socket| {
+            let failed = |error| tracing::error!("streams over quic cannot be served: {error}");
+            begin(socket).map_err(failed).ok()
+        };
+        QuicEndpoints(listeners.quic.iter().filter_map(begin).collect())
     }
 
     /// Serves clients over TLS, for ever.
@@ -122,24 +135,43 @@ impl Encryption {
     }
 
     /// Serves clients over QUIC, for ever. One endpoint has all packets of its socket.
-    async fn serve_quic(self, socket: UdpSocket, service: Service) {
+    fn serve_quic(
+        &self,
+        socket: UdpSocket,
+        generation: QuicGeneration,
+        service: Service,
+    ) -> io::Result<Endpoint> {
         let handshakes = Handshakes::default();
-        let endpoint = doq::config(&self.certificate, &service.limits)
-            .map_err(io::Error::other)
-            .and_then(|config| {
-                let runtime = Arc::new(TokioRuntime);
-                let socket = runtime.wrap_udp_socket(socket)?;
-                let socket = CountingSocket::new(socket, handshakes.clone());
-                let ours = EndpointConfig::default();
-                Endpoint::new_with_abstract_socket(ours, Some(config), socket, runtime)
-            });
-        let endpoint = match endpoint {
-            Ok(endpoint) => endpoint,
-            Err(error) => return tracing::error!("streams over quic cannot be served: {error}"),
+        let config = doq::config(&self.certificate, &service.limits).map_err(io::Error::other)?;
+        let runtime = Arc::new(TokioRuntime);
+        let socket = runtime.wrap_udp_socket(socket)?;
+        let socket = CountingSocket::new(socket, handshakes.clone());
+        let ours = doq::endpoint_config(&self.certificate, generation)?;
+        let endpoint = Endpoint::new_with_abstract_socket(ours, Some(config), socket, runtime)?;
+        let accepting = endpoint.clone();
+        tokio::spawn(async move {
+            while let Some(incoming) = accepting.accept().await {
+                take(incoming, &service, &handshakes);
+            }
+        });
+        Ok(endpoint)
+    }
+}
+
+/// The endpoints of clients over QUIC.
+pub(crate) struct QuicEndpoints(Vec<Endpoint>);
+
+impl QuicEndpoints {
+    /// Closes all connections. A client learns of it by one packet, so it need not wait for an answer that will not come.
+    pub(crate) async fn close(self) {
+        self.0.iter().for_each(|endpoint| endpoint.close(doq::NO_ERROR, b""));
+        let closed = async {
+            for endpoint in &self.0 {
+                endpoint.wait_idle().await;
+            }
         };
-        while let Some(incoming) = endpoint.accept().await {
-            take(incoming, &service, &handshakes);
-        }
+        // They wait for what comes late, which is nothing to us.
+        let _ = timeout(FAREWELL, closed).await;
     }
 }
 

@@ -48,6 +48,7 @@ mod proxy;
 pub mod query_sender;
 #[cfg(feature = "tls")]
 mod quic_socket;
+pub mod quic_steering;
 mod reader;
 mod refusal;
 pub mod server;

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use pmdns_config::Streams;
 use socket2::{Domain, Socket, Type};
 
+use crate::quic_steering::{QuicGeneration, QuicSteering};
+
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
@@ -32,13 +34,17 @@ pub struct Listeners {
     pub https: Vec<TcpListener>,
     /// For QUIC.
     pub quic: Vec<UdpSocket>,
+    /// Which of the processes that follow each other has them.
+    pub generation: QuicGeneration,
 }
 
 impl Listeners {
-    /// Binds every address of the settings, unless `inherited` has its socket from another process: by its key and address.
+    /// Binds every address of the settings, unless `inherited` has its socket from another process: by its key and address. That
+    /// process keeps its own socket for QUIC, whose packets [are steered](Self::quic_steering).
     pub fn bind(
         settings: &Streams,
         inherited: &mut dyn FnMut(&str, SocketAddr) -> Option<OwnedFd>,
+        generation: QuicGeneration,
     ) -> Result<Self, ListenError> {
         let mut tcp = |transport, addresses: &[SocketAddr]| {
             bind_all(transport, addresses, |address| match inherited(transport, address) {
@@ -50,9 +56,8 @@ impl Listeners {
             tcp: tcp("tcp", &settings.tcp)?,
             tls: tcp("tls", &settings.tls)?,
             https: tcp("https", &settings.https)?,
-            quic: bind_all("quic", &settings.quic, |address| {
-                Ok(open(address, Type::DGRAM)?.into())
-            })?,
+            quic: bind_all("quic", &settings.quic, |address| open_quic(address, generation))?,
+            generation,
         })
     }
 
@@ -97,6 +102,12 @@ impl Listeners {
         Ok(copies)
     }
 
+    /// What decides which of two processes gets the packets of QUIC.
+    pub fn quic_steering(&self) -> io::Result<QuicSteering> {
+        let copies = self.quic.iter().map(UdpSocket::try_clone);
+        Ok(QuicSteering::new(copies.collect::<io::Result<_>>()?, self.generation))
+    }
+
     /// The sockets of one of the threads. All threads accept connections of each address, and one has the packets of QUIC.
     pub(crate) fn of_thread(&self, number: usize) -> io::Result<Self> {
         let share = |all: &[TcpListener]| -> io::Result<Vec<_>> {
@@ -108,6 +119,7 @@ impl Listeners {
             tls: share(&self.tls)?,
             https: share(&self.https)?,
             quic: quic.iter().map(UdpSocket::try_clone).collect::<io::Result<_>>()?,
+            generation: self.generation,
         })
     }
 }
@@ -129,8 +141,21 @@ fn bind_all<T>(
     addresses.iter().map(bind).collect()
 }
 
+/// A socket for QUIC, beside which the next process can have one. Nobody else has one there, but for the process before.
+fn open_quic(address: SocketAddr, generation: QuicGeneration) -> io::Result<UdpSocket> {
+    if !generation.is_beside {
+        open(address, Type::DGRAM)?;
+    }
+    Ok(open_as(address, Type::DGRAM, true)?.into())
+}
+
 /// A socket bound to `address`, of its family only: an IPv4 client never looks like one of IPv6. One for connections listens.
 fn open(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    open_as(address, kind, false)
+}
+
+/// The same. `is_shared`: beside others of this user that are shared, too.
+fn open_as(address: SocketAddr, kind: Type, is_shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), kind, None)?;
     // An address may come later, with the interface of a port or by an anycast announcement.
     match address {
@@ -144,6 +169,7 @@ fn open(address: SocketAddr, kind: Type) -> io::Result<Socket> {
         // A restart need not wait for connections of the previous process.
         socket.set_reuse_address(true)?;
     }
+    socket.set_reuse_port(is_shared)?;
     socket.bind(&address.into())?;
     if kind == Type::STREAM {
         socket.listen(BACKLOG)?;
@@ -161,7 +187,9 @@ mod tests {
         let first = open("127.0.0.1:0".parse().unwrap(), Type::STREAM).unwrap();
         let address = first.local_addr().unwrap().as_socket().unwrap();
         let settings = Streams { tls: vec![address], ..Streams::default() };
-        let error = Listeners::bind(&settings, &mut |_, _| None).unwrap_err().to_string();
+        let error = Listeners::bind(&settings, &mut |_, _| None, QuicGeneration::default())
+            .unwrap_err()
+            .to_string();
         let expected = format!("cannot listen at `streams.tls` {address}: ");
         assert!(error.starts_with(&expected), "{error}");
         let refused = Listeners::refused(&settings);
@@ -189,7 +217,7 @@ mod tests {
             let found: Vec<_> = refused.iter().map(|(key, ..)| &**key).collect();
             assert_eq!(found, keys);
             assert_eq!(
-                Listeners::bind(&settings, &mut |_, _| None).is_err(),
+                Listeners::bind(&settings, &mut |_, _| None, QuicGeneration::default()).is_err(),
                 !keys.is_empty(),
                 "as at a start"
             );

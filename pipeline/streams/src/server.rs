@@ -70,6 +70,8 @@ impl Servers {
             let body = move || {
                 begin(number);
                 runtime.block_on(async {
+                    let begin = |of: &Encryption| of.begin_quic(&listeners, &service);
+                    let quic = encryption.as_ref().map(begin);
                     if let Some(encryption) = encryption.clone().filter(|_| number == 0) {
                         tokio::spawn(encryption.keep_fresh());
                     }
@@ -80,6 +82,9 @@ impl Servers {
                         () = serve(&listeners, encryption, &service, accepts) => {}
                         _ = stop.changed() => {}
                     }
+                    if let Some(quic) = quic {
+                        quic.close().await;
+                    }
                 });
             };
             let name = format!("streams-{number}");
@@ -88,7 +93,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Takes in connections from now on, or no more. Those that are there are served either way.
+    /// Takes in connections from now on, or no more. Those that are there are served either way, and packets of QUIC that come.
     pub fn set_accepting(&self, accepts: bool) {
         let _ = self.accepts.send(accepts);
     }
@@ -102,7 +107,7 @@ impl Servers {
     }
 }
 
-/// Serves the clients of all transports for ever, on the runtime that this is called in. Connections have tasks of their own.
+/// Accepts clients of all transports but QUIC for ever, on the runtime that this is called in. Connections have tasks of their own.
 async fn serve(
     listeners: &Listeners,
     encryption: Option<Encryption>,
@@ -122,7 +127,7 @@ async fn serve(
     }
 }
 
-/// Begins to accept connections of all transports.
+/// Begins to accept connections.
 fn accept(
     listeners: &Listeners,
     encryption: Option<&Encryption>,

@@ -18,6 +18,7 @@ use crate::driver::{self, StreamPortParts};
 use crate::listeners::Listeners;
 use crate::places::ConnectionPlace;
 use crate::query_sender::Transport;
+use crate::quic_steering::QuicGeneration;
 use crate::server::{ServerParts, Servers};
 use crate::service::Service;
 use crate::tcp::connection;
@@ -94,7 +95,8 @@ impl Rig {
             driver::open(&config, &plan, 0, [7; 16]).expect("the port can be opened");
         let tcp = vec!["127.0.0.1:0".parse().expect("an address")];
         let settings = Streams { tcp, ..config.streams.clone() };
-        let listeners = Listeners::bind(&settings, &mut |_, _| None).expect("a free port");
+        let listeners = Listeners::bind(&settings, &mut |_, _| None, QuicGeneration::default())
+            .expect("a free port");
         let tcp = listeners.tcp[0].local_addr().expect("it is bound");
         let (idle_time, encryption) = (IdleTime::default(), None);
         let parts = ServerParts {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pmdns_config::Pin;
 use pmdns_config::files::open_regular;
 use ring::digest::{Context, Digest, SHA256, digest};
+use ring::hmac::{self, HMAC_SHA256};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{Ticketer, default_provider};
 use rustls::pki_types::pem::PemObject as _;
@@ -97,6 +98,8 @@ pub struct Certificate {
 struct CertificateParts {
     files: Files,
     provider: Arc<CryptoProvider>,
+    /// Of the private key that was read first.
+    reset_secret: [u8; 32],
     /// Its keys change by themselves, every six hours.
     tickets: Arc<dyn ProducesTickets>,
     used: Mutex<Used>,
@@ -143,7 +146,11 @@ impl Certificate {
             seen: Some(contents.digest()),
         };
         let tickets = Ticketer::new().map_err(CertificateError::Setup)?;
-        let shared = CertificateParts { files, provider, tickets, used: Mutex::new(used) };
+        let key = hmac::Key::new(HMAC_SHA256, &contents.key);
+        let secret = hmac::sign(&key, b"pmdns: stateless resets of QUIC");
+        let reset_secret = secret.as_ref().try_into().expect("SHA-256 has 32 bytes");
+        let used = Mutex::new(used);
+        let shared = CertificateParts { files, provider, reset_secret, tickets, used };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -195,6 +202,11 @@ impl Certificate {
         let (_, parsed) = X509Certificate::from_der(pair.end_entity_cert().ok()?).ok()?;
         let expires = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
         Some((self.shared.files.table, expires))
+    }
+
+    /// A secret that every process with the same private key has: for resets of connections that it does not know.
+    pub(crate) fn reset_secret(&self) -> &[u8] {
+        &self.shared.reset_secret
     }
 
     /// What a server says of itself that speaks the protocols of these ALPN names, to any client.

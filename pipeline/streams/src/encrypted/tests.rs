@@ -44,8 +44,8 @@ impl Rig {
             ..Streams::default()
         };
         let encryption = Encryption::load(&settings).unwrap().unwrap();
-        let Listeners { mut tls, mut https, mut quic, .. } =
-            Listeners::bind(&settings, &mut |_, _| None).unwrap();
+        let Listeners { mut tls, mut https, mut quic, generation, .. } =
+            Listeners::bind(&settings, &mut |_, _| None, QuicGeneration::default()).unwrap();
         let (tls, https, quic) = (tls.remove(0), https.remove(0), quic.remove(0));
         let rig = Self {
             pem,
@@ -57,7 +57,7 @@ impl Rig {
         let service = || rig.line.service.clone();
         tokio::spawn(encryption.clone().serve_tls(tls, service()));
         tokio::spawn(encryption.clone().serve_https(https, service()));
-        tokio::spawn(encryption.serve_quic(quic, service()));
+        encryption.serve_quic(quic, generation, service()).unwrap();
         rig
     }
 
