@@ -29,7 +29,7 @@ use pmdns_control::answers::Done;
 use pmdns_control::{Refusal, named};
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -79,23 +79,28 @@ pub struct FetchedLists {
     system: Option<Arc<RootCertStore>>,
     requests: Option<mpsc::Sender<ListRequest>>,
     news: Arc<AtomicBool>,
+    /// Whether the thread was told to do nothing, and whether it does nothing.
+    is_held: watch::Sender<bool>,
+    holds: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl FetchedLists {
-    /// Starts fetching the lists of `config`, which `overlay` has changed, on a thread pinned to the CPU `core` if one is given.
+    /// Begins the thread that fetches the lists of `config`, which `overlay` has changed, pinned to the CPU `core` if one is given.
+    /// It is held.
     ///
     /// # Errors
     ///
     /// There is no thread.
     pub fn start(config: &Config, overlay: &Overlay, core: Option<usize>) -> io::Result<Self> {
         let (requests, asked) = mpsc::channel(MAX_REQUESTS);
-        let news = Arc::new(AtomicBool::new(false));
+        let (news, holds) = (Arc::<AtomicBool>::default(), Arc::new(AtomicBool::new(true)));
+        let (is_held, held) = watch::channel(true);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let told = Arc::clone(&news);
+        let (told, holding) = (Arc::clone(&news), Arc::clone(&holds));
         let body = move || {
             pin(core);
-            LocalSet::new().block_on(&runtime, serve(asked, told));
+            LocalSet::new().block_on(&runtime, serve(asked, (held, holding), told));
             // The system's resolver may still be at work.
             runtime.shutdown_background();
         };
@@ -103,8 +108,8 @@ impl FetchedLists {
         let is_trusted = |list: &Blocklist| list.url.is_some() && list.ca_file.is_none();
         let is_needed = config.control.lists.is_some() || config.blocklists.iter().any(is_trusted);
         let system = if is_needed { roots::of_system().map(Arc::new) } else { None };
-        let mut this =
-            Self { followed: Vec::new(), system, requests: Some(requests), news, thread };
+        let (followed, requests) = (Vec::new(), Some(requests));
+        let mut this = Self { followed, system, requests, news, is_held, holds, thread };
         this.apply_config(config, overlay);
         Ok(this)
     }
@@ -148,6 +153,17 @@ impl FetchedLists {
         }
     }
 
+    /// Whether the thread is to fetch and write nothing, because another process does. A fetch that nobody waits for begins anew
+    /// later.
+    pub fn set_held(&self, is_held: bool) {
+        self.is_held.send_if_modified(|before| std::mem::replace(before, is_held) != is_held);
+    }
+
+    /// Whether the thread does what it was told.
+    pub fn is_settled(&self) -> bool {
+        self.holds.load(Ordering::Acquire) == *self.is_held.borrow()
+    }
+
     /// Whether there are new versions since the last call.
     pub fn has_news(&self) -> bool {
         self.news.swap(false, Ordering::Relaxed)
@@ -185,8 +201,9 @@ impl FollowConfig for FetchedLists {
 
 impl Drop for FetchedLists {
     fn drop(&mut self) {
-        // The thread ends when its channel of requests is closed.
+        // The thread ends when its channel of requests is closed, or while it is held when nobody can end that.
         self.requests = None;
+        self.is_held = watch::Sender::new(true);
         if let Some(thread) = self.thread.take()
             && !join_within(thread, STOP_PATIENCE)
         {
@@ -217,10 +234,23 @@ fn source(
     Ok(Source { server: server.clone(), address: list.address, tls: Arc::new(tls), reach })
 }
 
-/// Fetches lists when they are due or wanted, until the channel of requests is closed.
-async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>) {
+/// Fetches lists when they are due or wanted, until the channel of requests is closed. While it is `held` it does nothing, and says
+/// so.
+async fn serve(
+    mut requests: mpsc::Receiver<ListRequest>,
+    (mut held, holds): (watch::Receiver<bool>, Arc<AtomicBool>),
+    news: Arc<AtomicBool>,
+) {
     let mut lists: Vec<List> = Vec::new();
     loop {
+        let is_held = *held.borrow_and_update();
+        holds.store(is_held, Ordering::Release);
+        if is_held {
+            match held.changed().await {
+                Ok(()) => continue,
+                Err(_) => return,
+            }
+        }
         let next = (0..lists.len()).min_by_key(|index| lists[*index].due());
         let due = next.map_or_else(Instant::now, |index| lists[index].due());
         let request = tokio::select! {
@@ -229,6 +259,7 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                 None => return,
             },
             () = sleep_until(due), if next.is_some() => None,
+            _ = held.changed() => continue,
         };
         match (request, next) {
             (Some(ListRequest::Follow(followed)), _) => {
@@ -239,28 +270,7 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
                 lists = next.collect();
             }
             (Some(ListRequest::First { name, done, caller }), _) => {
-                let Some(index) = lists.iter().position(|list| list.followed.is_called(&name))
-                else {
-                    let why = format!("list {name} is not there any more");
-                    caller.refuse(Refusal::Unknown, why);
-                    continue;
-                };
-                let room = room_for(&lists, index);
-                let list = &mut lists[index];
-                let result = match list.last.clone() {
-                    Some(last) => last,
-                    None => list.refresh(&news, room).await,
-                };
-                caller.reply(match result {
-                    Ok(fetched) => Ok(Done { done: format!("{done}; {fetched}") }),
-                    Err(why) => Err((
-                        Refusal::Unable,
-                        format!(
-                            "list {name} is added, but is not there yet: {why}; it is tried again; the lists tell how \
-                             it goes, and it can be removed"
-                        ),
-                    )),
-                });
+                fetch_first(&mut lists, &news, (name, done), caller).await;
             }
             (Some(ListRequest::Refresh(name, caller)), _) => {
                 let mut told = Vec::new();
@@ -278,11 +288,45 @@ async fn serve(mut requests: mpsc::Receiver<ListRequest>, news: Arc<AtomicBool>)
             }
             (None, Some(index)) => {
                 let room = room_for(&lists, index);
-                drop(lists[index].refresh(&news, room).await);
+                // What is written is written without a pause, so nothing is left half done.
+                tokio::select! {
+                    _ = lists[index].refresh(&news, room) => {}
+                    _ = held.changed() => {}
+                }
             }
             (None, None) => {}
         }
     }
+}
+
+/// Fetches the list of this name, which was added as the sentence about it says, and tells the caller what came of it.
+async fn fetch_first(
+    lists: &mut [List],
+    news: &AtomicBool,
+    (name, done): (String, String),
+    caller: Caller,
+) {
+    let Some(index) = lists.iter().position(|list| list.followed.is_called(&name)) else {
+        let why = format!("list {name} is not there any more");
+        caller.refuse(Refusal::Unknown, why);
+        return;
+    };
+    let room = room_for(lists, index);
+    let list = &mut lists[index];
+    let result = match list.last.clone() {
+        Some(last) => last,
+        None => list.refresh(news, room).await,
+    };
+    caller.reply(match result {
+        Ok(fetched) => Ok(Done { done: format!("{done}; {fetched}") }),
+        Err(why) => Err((
+            Refusal::Unable,
+            format!(
+                "list {name} is added, but is not there yet: {why}; it is tried again; the lists tell how \
+                 it goes, and it can be removed"
+            ),
+        )),
+    });
 }
 
 /// Names that a list may have beside the other fetched lists.
@@ -331,6 +375,28 @@ mod tests {
             assert_eq!(due_in(&moved), 0, "{url}");
         }
         std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn who_is_held_fetches_nothing_and_begins_anew_later() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/ads", server.local_addr().unwrap());
+        let name = format!("pmdns-held-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let config = config(&format!("[[blocklist]]\nfile = {file:?}\nurl = {url:?}\n"));
+        let lists = FetchedLists::start(&config, &Overlay::default(), None).unwrap();
+        assert!(lists.is_settled());
+        for _ in 0..2 {
+            lists.set_held(false);
+            let (mut client, _) = server.accept().unwrap();
+            lists.set_held(true);
+            // The server says nothing, and is not waited for.
+            let mut said = Vec::new();
+            std::io::Read::read_to_end(&mut client, &mut said).unwrap();
+            while !lists.is_settled() {
+                std::thread::yield_now();
+            }
+        }
     }
 
     #[test]

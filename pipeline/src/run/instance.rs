@@ -119,7 +119,7 @@ impl<'c> Instance<'c> {
             }
             None => hand_over.own(),
         }
-        services.transfers.set_held(false);
+        services.hold_files(false);
         tracing::info!("ready");
         supervisor.ready();
         let has_handed_over = false;
@@ -207,7 +207,7 @@ impl<'c> Instance<'c> {
             Some(Step::End) => self.has_handed_over = true,
         }
         // The next turn makes the offer, if that is done then.
-        services.transfers.set_held(self.hand_over.is_asked());
+        services.hold_files(self.hand_over.is_asked());
         services.passing.is_under_way = self.hand_over.is_under_way();
         services.passing.has_role = self.hand_over.has_passed_role();
         services.passing.failure =

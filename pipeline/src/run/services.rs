@@ -332,9 +332,16 @@ impl<'c> Services<'c> {
         connections == 0 && totals.held == 0 && self.gauges.published().all(|tick| tick > quiet)
     }
 
-    /// Whether a caller waits for a change, or the transfer of zones is about to go on or to end.
+    /// Whether zones and lists are fetched by another process, and so not by this one.
+    pub(super) fn hold_files(&mut self, are_held: bool) {
+        self.transfers.set_held(are_held);
+        self.lists.set_held(are_held);
+    }
+
+    /// Whether a caller waits for a change, or fetches of zones and lists are about to go on or to end.
     pub(super) fn is_busy(&self) -> bool {
-        self.runtime.is_busy() || self.additions.is_busy() || !self.transfers.is_settled()
+        let are_settled = self.transfers.is_settled() && self.lists.is_settled();
+        self.runtime.is_busy() || self.additions.is_busy() || !are_settled
     }
 
     /// The final counters, after every thread of the engine has ended.
