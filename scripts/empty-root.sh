@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Makes an empty root of a Debian release with debootstrap, with nothing but Rust in it. Runs steps of scripts/test.sh there,
-# on a clone of this commit. So an install step that is missing shows. Needs root, and a network for packages.
-# usage: scripts/empty-root.sh RELEASE [STEP...]      RELEASE: bookworm, trixie
-# The root is below PMDNS_ROOT_FOLDER (/var/tmp), takes some 20 GB, and goes when this ends.
+# Makes an empty root of a Debian release with debootstrap, with nothing but Rust in it. Runs a command there, in a clone of this
+# commit: with scripts/test.sh an install step that is missing shows. Needs root, and a network for packages.
+# usage: scripts/empty-root.sh RELEASE COMMAND...      RELEASE: bookworm, trixie
+# The root is below PMDNS_ROOT_FOLDER (/var/tmp), takes some 20 GB, and goes when this ends. PMDNS_ROOT_RESULT names a folder that
+# the command has as /result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[[ $# -ge 1 && $1 =~ ^[a-z]+$ ]] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
+[[ $# -ge 2 && $1 =~ ^[a-z]+$ ]] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
 [[ $(id -u) -eq 0 ]] || { echo "run as root: it makes a root file system" >&2; exit 1; }
 release=$1
 shift
@@ -44,6 +45,10 @@ git clone --quiet . "$root/root/pmdns"
 mount -t proc proc "$root/proc"
 for place in dev sys; do mount --rbind "/$place" "$root/$place"; done
 mount -t tmpfs none "$root/run"
-env -u CARGO_HOME -u CARGO_TARGET_DIR -u RUSTUP_HOME -u PMDNS_ROOT HOME=/root \
+if [[ ${PMDNS_ROOT_RESULT-} ]]; then
+    mkdir "$root/result"
+    mount --bind "$PMDNS_ROOT_RESULT" "$root/result"
+fi
+env -u CARGO_HOME -u CARGO_TARGET_DIR -u RUSTUP_HOME -u PMDNS_ROOT -u PMDNS_ROOT_FOLDER HOME=/root \
     PATH="$toolchain/bin:/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
-    chroot "$root" bash -c 'cd /root/pmdns && exec scripts/test.sh "$@"' test.sh "$@"
+    chroot "$root" bash -c 'cd /root/pmdns && exec "$@"' bash "$@"

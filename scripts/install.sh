@@ -26,7 +26,7 @@ SCHEMATHESIS_FOLDER=/opt/pmdns-lab-api
 # Built without optimization: it takes half the time, and the book is small.
 MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor)
-PACKAGE=(lintian binutils jq)
+PACKAGE=(lintian binutils jq git ca-certificates)
 ROOT=(debootstrap)
 BROWSER=(chromium libnss3-tools fonts-dejavu-core python3-venv python3-pip)
 # Not in every release; one that lacks it compares without it.

@@ -2,6 +2,7 @@
 # Builds the Debian package of pmdns, and prints its path. Beside the program it has manual pages, completions, the notices of
 # what is linked, and a bill of materials. Debug symbols go into a package of their own, beside it.
 # It fits the release of Debian or Ubuntu that it is built on: the program is linked with the DPDK of that release.
+# One commit makes the same bytes in any folder, with the same compilers. PMDNS_PROFILE names what scripts/profile.sh has made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,9 +11,19 @@ scripts/install.sh --package
 target=${CARGO_TARGET_DIR:-target}
 papers=$target/manual
 
+# No folder of this machine and no time of this build is in it.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+cargo fetch --locked >&2
+flags=("--remap-path-prefix=$PWD=/usr/src/pmdns" "--remap-path-prefix=$(realpath -m "$target")=/usr/src/pmdns/target")
+for folder in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/; do flags+=("--remap-path-prefix=${folder%/}=/usr/src/crates"); done
+compiler_flags=("${flags[@]/#--remap-path-prefix=/-ffile-prefix-map=}")
+[[ -z ${PMDNS_PROFILE-} ]] || flags+=("-Cprofile-use=$(realpath "$PMDNS_PROFILE")")
+export RUSTFLAGS=${flags[*]} CFLAGS=${compiler_flags[*]}
+
 # need PROGRAM VERSION: without optimization they are built in half of the time, and a package is packed rarely.
 need() {
-    command -v "$1" > /dev/null || env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 \
+    command -v "$1" > /dev/null || env -u CARGO_TARGET_DIR -u RUSTFLAGS -u CFLAGS CARGO_PROFILE_DEV_DEBUG=0 \
         cargo install --debug --locked "$1@$2" >&2
 }
 need cargo-deb 3.8.0
@@ -36,6 +47,6 @@ pmdns ($version-1) unstable; urgency=medium
 
   * What changed is in /usr/share/doc/pmdns/changelog.gz.
 
- -- The pmdns developers <pmdns@example.org>  $(git log -1 --format=%cD 2> /dev/null || date -R)
+ -- The pmdns developers <pmdns@example.org>  $(git log -1 --format=%cD)
 TEXT
 PMDNS_COMMIT=$(git rev-parse --short=12 HEAD) cargo deb --package pmdns

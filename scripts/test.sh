@@ -8,15 +8,15 @@
 # Parts of labs, alone: console (the web console), api (the HTTP API), handover (one process takes over from another).
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
 # NIC), vm (these and pci), handover-long (hand-overs beside ten million queries), package (the Debian package), browser (a lab
-# with Chromium), soak (hours), sanitizers, empty-root (every step in an empty root of Debian 12 and of 13, so that no install
-# step is missing; PMDNS_STEPS names fewer).
+# with Chromium), soak (hours), sanitizers, debian13 (tests and labs in a root of that release), empty-root (every step in an
+# empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names fewer).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
 SLOW=(simulator loom instructions fuzzing alerting validation labs pci)
 PARTS=(console api handover)
-NAMED=(bridge first-port vhost handover-long package browser soak sanitizers empty-root)
+NAMED=(bridge first-port vhost handover-long package browser soak sanitizers debian13 empty-root)
 
 formatting() {
     cargo fmt --all --check
@@ -171,7 +171,13 @@ empty-root() {
     local release steps=()
     read -ra steps <<< "${PMDNS_STEPS-}"
     scripts/install.sh --root
-    for release in bookworm trixie; do as_root scripts/empty-root.sh "$release" "${steps[@]}"; done
+    for release in bookworm trixie; do as_root scripts/empty-root.sh "$release" scripts/test.sh "${steps[@]}"; done
+}
+
+# Tests and labs on Debian 13, which has DPDK 24.11.
+debian13() {
+    scripts/install.sh --root
+    as_root scripts/empty-root.sh trixie scripts/test.sh tests labs
 }
 
 sanitizers() {

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Makes what a release publishes: packages with their debug symbols for each release of Debian, built twice in two folders and
+# compared byte by byte, bills of materials, the notes out of CHANGELOG.md, checksums, and their signature.
+# usage: scripts/release.sh FOLDER [RELEASE...]      RELEASE: bookworm, trixie (both, if none is named), or `here` for the
+# release of this machine. All but `here` need root, for a root file system of each (scripts/empty-root.sh).
+#        scripts/release.sh --finish FOLDER          only notes, checksums and signature, beside packages that are there
+# PMDNS_SIGNING_KEY names the key of gpg that signs; without it nothing is signed. Needs rustup's llvm-tools (scripts/profile.sh).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() { sed -n '4,7s/^# //p' "$0" >&2; exit 2; }
+fail() { echo "failed: $*" >&2; exit 1; }
+releases=(bookworm trixie)
+if [[ ${1-} == --finish ]]; then
+    [[ $# -eq 2 ]] || usage
+    folder=$(realpath "$2")
+    releases=()
+else
+    [[ $# -ge 1 && $1 != -* ]] || usage
+    mkdir -p "$1"
+    folder=$(realpath "$1")
+    shift
+    [[ $# -eq 0 ]] || releases=("$@")
+    for release in "${releases[@]}"; do [[ $release =~ ^(here|bookworm|trixie)$ ]] || usage; done
+    [[ -z $(ls "$folder") ]] || fail "$folder is not empty"
+fi
+[[ -z $(git status --porcelain) ]] || fail "there are changes that are not committed"
+commit=$(git rev-parse HEAD)
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+# What changed since the last release, or in this one if the commit has its tag.
+section=Unreleased
+[[ $(git tag --points-at HEAD) != *"v$version"* ]] || section=$version
+notes() { awk -v section="$section" '/^## / { here = $2 == section; next } here' CHANGELOG.md; }
+[[ $(notes) ]] || fail "CHANGELOG.md has no section \"## $section\""
+
+# build NAME: packages of this commit out of a clone of that name, into a folder of that name.
+build() {
+    git clone --quiet . "$work/$1/pmdns"
+    (
+        cd "$work/$1/pmdns"
+        [[ $(git rev-parse HEAD) == "$commit" ]] || fail "the clone is of another commit"
+        # Each has a target folder and crates of its own, so nothing of the first one is in the second.
+        env -u CARGO_TARGET_DIR scripts/package.sh > /dev/null
+    )
+    mkdir "$work/packages-$1"
+    cp "$work/$1"/pmdns/target/debian/*.*deb "$work/packages-$1/"
+    cp "$work/$1/pmdns/target/manual/sbom.cdx.json" "$work/packages-$1/pmdns_$version.cdx.json"
+    rm -rf "${work:?}/$1"
+}
+
+# Packages of the release that this runs on.
+here() {
+    work=$(mktemp -d -p "${PMDNS_ROOT_FOLDER:-/var/tmp}")
+    trap 'rm -rf "$work"' EXIT
+    scripts/profile.sh "$work/pmdns.profdata"
+    export PMDNS_PROFILE=$work/pmdns.profdata
+    build first
+    build second-in-another-folder
+    diff --recursive "$work"/packages-* || fail "two builds of one commit differ"
+    local name
+    # shellcheck source=/dev/null # it has the name of the release
+    name=$(. /etc/os-release && echo "$ID$VERSION_ID")
+    for file in "$work"/packages-first/*; do cp "$file" "$folder/$name-$(basename "$file")"; done
+    cp "$PMDNS_PROFILE" "$folder/$name-pmdns_$version.profdata"
+}
+
+for release in "${releases[@]}"; do
+    if [[ $release == here ]]; then
+        (here)
+    else
+        PMDNS_ROOT_RESULT=$folder scripts/empty-root.sh "$release" scripts/release.sh /result/made here
+        mv "$folder"/made/*pmdns* "$folder/"
+        rm -r "$folder/made"
+    fi
+done
+notes > "$folder/NOTES.md"
+(cd "$folder" && sha256sum -- * > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
+if [[ ${PMDNS_SIGNING_KEY-} ]]; then
+    gpg --batch --yes --local-user "$PMDNS_SIGNING_KEY" --armor --detach-sign "$folder/SHA256SUMS"
+fi
+ls -l "$folder"
