@@ -153,15 +153,16 @@ impl FetchedLists {
         }
     }
 
-    /// Whether the thread is to fetch and write nothing, because another process does. A fetch that nobody waits for begins anew
-    /// later.
+    /// Whether the thread is to fetch and write nothing, because another process does. A fetch that is under way ends, and who waits
+    /// for it is told.
     pub fn set_held(&self, is_held: bool) {
         self.is_held.send_if_modified(|before| std::mem::replace(before, is_held) != is_held);
     }
 
-    /// Whether the thread does what it was told.
+    /// Whether the thread does what it was told, or has ended.
     pub fn is_settled(&self) -> bool {
-        self.holds.load(Ordering::Acquire) == *self.is_held.borrow()
+        let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        has_ended || self.holds.load(Ordering::Acquire) == *self.is_held.borrow()
     }
 
     /// Whether there are new versions since the last call.
@@ -270,25 +271,15 @@ async fn serve(
                 lists = next.collect();
             }
             (Some(ListRequest::First { name, done, caller }), _) => {
-                fetch_first(&mut lists, &news, (name, done), caller).await;
+                let fetched = fetch_first(&mut lists, &news, (name, done));
+                caller.reply(unless_held(&mut held, fetched).await);
             }
             (Some(ListRequest::Refresh(name, caller)), _) => {
-                let mut told = Vec::new();
-                for index in 0..lists.len() {
-                    if lists[index].followed.is_called(&name) {
-                        let room = room_for(&lists, index);
-                        told.push(lists[index].refresh(&news, room).await);
-                    }
-                }
-                let all: Result<Vec<_>, _> = told.into_iter().collect();
-                caller.reply(match all {
-                    Ok(done) => Ok(Done { done: done.join("; ") }),
-                    Err(why) => Err((Refusal::Unable, why)),
-                });
+                let fetched = fetch_all(&mut lists, &news, &name);
+                caller.reply(unless_held(&mut held, fetched).await);
             }
             (None, Some(index)) => {
                 let room = room_for(&lists, index);
-                // What is written is written without a pause, so nothing is left half done.
                 tokio::select! {
                     _ = lists[index].refresh(&news, room) => {}
                     _ = held.changed() => {}
@@ -299,17 +290,47 @@ async fn serve(
     }
 }
 
-/// Fetches the list of this name, which was added as the sentence about it says, and tells the caller what came of it.
+/// What came of a fetch.
+type Fetched = Result<Done, (Refusal, String)>;
+
+/// What comes of a fetch, unless another process keeps the lists meanwhile. What is written is written without a pause, so nothing
+/// is left half done.
+async fn unless_held(
+    held: &mut watch::Receiver<bool>,
+    fetched: impl Future<Output = Fetched>,
+) -> Fetched {
+    tokio::select! {
+        fetched = fetched => fetched,
+        _ = held.changed() => {
+            Err((Refusal::Busy, "another process takes over, and fetches the lists".to_owned()))
+        }
+    }
+}
+
+/// Fetches the lists of this name.
+async fn fetch_all(lists: &mut [List], news: &AtomicBool, name: &str) -> Fetched {
+    let mut told = Vec::new();
+    for index in 0..lists.len() {
+        if lists[index].followed.is_called(name) {
+            let room = room_for(lists, index);
+            told.push(lists[index].refresh(news, room).await);
+        }
+    }
+    let all: Result<Vec<_>, _> = told.into_iter().collect();
+    match all {
+        Ok(done) => Ok(Done { done: done.join("; ") }),
+        Err(why) => Err((Refusal::Unable, why)),
+    }
+}
+
+/// Fetches the list of this name, which was added as the sentence about it says.
 async fn fetch_first(
     lists: &mut [List],
     news: &AtomicBool,
     (name, done): (String, String),
-    caller: Caller,
-) {
+) -> Fetched {
     let Some(index) = lists.iter().position(|list| list.followed.is_called(&name)) else {
-        let why = format!("list {name} is not there any more");
-        caller.refuse(Refusal::Unknown, why);
-        return;
+        return Err((Refusal::Unknown, format!("list {name} is not there any more")));
     };
     let room = room_for(lists, index);
     let list = &mut lists[index];
@@ -317,7 +338,7 @@ async fn fetch_first(
         Some(last) => last,
         None => list.refresh(news, room).await,
     };
-    caller.reply(match result {
+    match result {
         Ok(fetched) => Ok(Done { done: format!("{done}; {fetched}") }),
         Err(why) => Err((
             Refusal::Unable,
@@ -326,7 +347,7 @@ async fn fetch_first(
                  it goes, and it can be removed"
             ),
         )),
-    });
+    }
 }
 
 /// Names that a list may have beside the other fetched lists.
@@ -338,6 +359,7 @@ fn room_for(lists: &[List], index: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use pmdns_control::CallReply;
     use pmdns_engine::testing::config;
 
     use super::list::LastError;
@@ -382,11 +404,14 @@ mod tests {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}/ads", server.local_addr().unwrap());
         let name = format!("pmdns-held-{}", std::process::id());
-        let file = std::env::temp_dir().join(name);
+        let file = std::env::temp_dir().join(&name);
         let config = config(&format!("[[blocklist]]\nfile = {file:?}\nurl = {url:?}\n"));
         let lists = FetchedLists::start(&config, &Overlay::default(), None).unwrap();
         assert!(lists.is_settled());
-        for _ in 0..2 {
+        let (caller, mut replied) = Caller::new("a test");
+        lists.refresh(name, caller);
+        // Who waits for a fetch and the time of it come in either order, so often at most.
+        for round in 0..64 {
             lists.set_held(false);
             let (mut client, _) = server.accept().unwrap();
             lists.set_held(true);
@@ -396,7 +421,14 @@ mod tests {
             while !lists.is_settled() {
                 std::thread::yield_now();
             }
+            if round > 0
+                && let Ok(reply) = replied.try_recv()
+            {
+                assert!(matches!(reply, CallReply::Refused(Refusal::Busy, _)), "{reply:?}");
+                return;
+            }
         }
+        panic!("who waits for a fetch is not told");
     }
 
     #[test]

@@ -146,19 +146,23 @@ impl Transfers {
     }
 
     /// Whether the thread is to do nothing, because another process does. When it goes on, all primaries are asked at once.
+    /// A thread that takes no request now is told by the next call.
     pub fn set_held(&mut self, is_held: bool) {
         if self.is_held != is_held {
-            self.is_held = is_held;
-            self.request(match is_held {
+            let request = match is_held {
                 true => TransferRequest::Hold,
                 false => TransferRequest::Follow(self.zones.clone()),
-            });
+            };
+            if self.request(request) {
+                self.is_held = is_held;
+            }
         }
     }
 
-    /// Whether the thread does what it was told.
+    /// Whether the thread does what it was told, or has ended.
     pub fn is_settled(&self) -> bool {
-        self.holds.load(Ordering::Acquire) == self.is_held
+        let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        has_ended || self.holds.load(Ordering::Acquire) == self.is_held
     }
 
     /// Changes the zones to those of `config`. All primaries are asked at once, and a transfer under way starts again.
@@ -172,17 +176,15 @@ impl Transfers {
         };
         let zones: Vec<_> = zones.into_iter().map(|one| (counters(&one.name), one)).collect();
         self.zones = zones.into_iter().map(|(counters, one)| (one, counters)).collect();
-        if !self.is_held {
-            self.request(TransferRequest::Follow(self.zones.clone()));
+        if !self.is_held && !self.request(TransferRequest::Follow(self.zones.clone())) {
+            tracing::warn!("the transfer thread takes no requests; reload once more");
         }
         Ok(())
     }
 
-    fn request(&self, request: TransferRequest) {
-        let told = self.requests.as_ref().map(|requests| requests.try_send(request));
-        if let Some(Err(_)) = told {
-            tracing::warn!("the transfer thread takes no requests; reload once more");
-        }
+    /// Whether the thread takes the request.
+    fn request(&self, request: TransferRequest) -> bool {
+        self.requests.as_ref().is_some_and(|requests| requests.try_send(request).is_ok())
     }
 
     /// Whether there are new versions since the last call.
@@ -281,7 +283,8 @@ impl Serving {
         let zones = FollowedZones::default();
         let writing = Arc::default();
         let pool = Pool::new(self.limits.at_once, self.limits.bytes_together);
-        // No message is lost by an end of these: a task waits only where it has taken in nothing.
+        // No message is lost by an end of these. A packet is taken in where a task does not wait, and whoever has a connection sends
+        // its message anew when that is closed.
         let mut receiving = JoinSet::new();
         while let Some(request) = requests.recv().await {
             zones.borrow_mut().clear();
@@ -375,9 +378,12 @@ async fn receive_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: FollowedZ
         Ok(listener) => listener,
         Err(error) => return tracing::error!("cannot receive notifications over TCP: {error}"),
     };
+    let mut connections = JoinSet::new();
     loop {
-        match listener.accept().await {
-            Ok((stream, source)) => take_in(stream, source.ip(), &gate, &zones),
+        let accepted = listener.accept().await;
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, source)) => take_in(stream, source.ip(), (&gate, &zones), &mut connections),
             Err(error) => {
                 tracing::debug!("a connection was lost: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -387,13 +393,18 @@ async fn receive_tcp(listener: TcpListener, gate: Gate<IpAddr>, zones: FollowedZ
 }
 
 /// Reads a connection of a primary. Connections of others are closed.
-fn take_in(stream: TcpStream, source: IpAddr, gate: &Gate<IpAddr>, zones: &FollowedZones) {
+fn take_in(
+    stream: TcpStream,
+    source: IpAddr,
+    (gate, zones): (&Gate<IpAddr>, &FollowedZones),
+    connections: &mut JoinSet<()>,
+) {
     if !zones.borrow().iter().any(|zone| zone.settings.has_primary(source)) {
         return gate.refuse();
     }
     let Some((pass, told_to_go)) = gate.enter(peer_of(source)) else { return };
     let received = timeout(CONNECTION_PATIENCE, receive_stream(stream, source, Rc::clone(zones)));
-    tokio::task::spawn_local(async move {
+    connections.spawn_local(async move {
         let _place = pass;
         tokio::select! {
             received = received => if !matches!(received, Ok(Ok(()))) {

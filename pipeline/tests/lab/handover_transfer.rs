@@ -2,6 +2,8 @@
 //! a time, and no notification is lost.
 
 use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::handover::{DRAINS, TCP, connect_to, with_streams};
 use crate::harness::{isolated, path, sh, wait_until};
@@ -37,8 +39,11 @@ fn one_process_transfers_at_a_time_and_no_notification_is_lost() {
                 // The notification waits in the socket, and the primary asks again if it gets no answer.
                 change(&format!("zone-set rpz.example {held}.bulk.test 60 CNAME ."));
                 assert_eq!(answer(&format!("{held}.bulk.test")), NOERROR);
+                wait_until("the notification waits", || waiting() > 0);
                 // The process before drains as long as this is open.
                 let open = connect_to(CLIENTS);
+                // It would have transferred by then.
+                sleep(Duration::from_secs(1));
                 assert_eq!(
                     fs::read_to_string(path("kept.rpz")).unwrap(),
                     version,
@@ -118,12 +123,23 @@ fn config() -> String {
 
 /// The inodes of the sockets for notifications.
 fn sockets() -> Vec<String> {
-    let all = sh("cat /proc/net/udp /proc/net/tcp");
-    let columns = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut found: Vec<_> = columns
-        .filter(|columns| columns[1] == "0100007F:1517" && columns[2] == "00000000:0000")
-        .map(|columns| columns[9].to_owned())
-        .collect();
+    let mut found = columns(9);
     found.sort();
     found
+}
+
+/// Bytes and connections that nobody has taken in there.
+fn waiting() -> u32 {
+    let of = |queues: &String| u32::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap();
+    columns(4).iter().map(of).sum()
+}
+
+/// A column of what the kernel says of the sockets for notifications.
+fn columns(number: usize) -> Vec<String> {
+    let all = sh("cat /proc/net/udp /proc/net/tcp");
+    let columns = all.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    columns
+        .filter(|columns| columns[1] == "0100007F:1517" && columns[2] == "00000000:0000")
+        .map(|columns| columns[number].to_owned())
+        .collect()
 }
