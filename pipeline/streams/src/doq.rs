@@ -2,6 +2,7 @@
 
 use std::hash::Hasher as _;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,16 +76,19 @@ pub(crate) fn config(
     Ok(config)
 }
 
-/// How an endpoint names its connections, and resets those that it does not know (RFC 9000 section 10.3). Every process that has
-/// the same private key can do so.
+/// How the endpoint at an address names its connections, and resets those that it does not know (RFC 9000 section 10.3). Every
+/// process that has the same private key can do so there. Elsewhere nobody learns what resets a connection (section 21.11).
 pub(crate) fn endpoint_config(
     certificate: &Certificate,
+    address: SocketAddr,
     generation: QuicGeneration,
 ) -> io::Result<EndpointConfig> {
     let mut secret = [0; 16];
     let none = |_| io::Error::other("the system gives no random numbers");
     SystemRandom::new().fill(&mut secret).map_err(none)?;
-    let key = hmac::Key::new(hmac::HMAC_SHA256, certificate.reset_secret());
+    let of_all = hmac::Key::new(hmac::HMAC_SHA256, certificate.reset_secret());
+    let of_this = hmac::sign(&of_all, address.to_string().as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, of_this.as_ref());
     let mut config = EndpointConfig::new(Arc::new(key));
     config.cid_generator(move || Box::new(MarkedIds { mark: generation.mark(), secret, count: 0 }));
     Ok(config)

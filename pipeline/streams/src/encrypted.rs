@@ -143,10 +143,10 @@ impl Encryption {
     ) -> io::Result<Endpoint> {
         let handshakes = Handshakes::default();
         let config = doq::config(&self.certificate, &service.limits).map_err(io::Error::other)?;
+        let ours = doq::endpoint_config(&self.certificate, socket.local_addr()?, generation)?;
         let runtime = Arc::new(TokioRuntime);
         let socket = runtime.wrap_udp_socket(socket)?;
         let socket = CountingSocket::new(socket, handshakes.clone());
-        let ours = doq::endpoint_config(&self.certificate, generation)?;
         let endpoint = Endpoint::new_with_abstract_socket(ours, Some(config), socket, runtime)?;
         let accepting = endpoint.clone();
         tokio::spawn(async move {
