@@ -24,13 +24,14 @@ else
     for release in "${releases[@]}"; do [[ $release =~ ^(here|bookworm|trixie)$ ]] || usage; done
     [[ -z $(ls "$folder") ]] || fail "$folder is not empty"
 fi
-[[ -z $(git status --porcelain) ]] || fail "there are changes that are not committed"
+changes=$(git status --porcelain --untracked-files=no)
+[[ -z $changes ]] || fail "there are changes that are not committed"
 commit=$(git rev-parse HEAD)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 # What changed since the last release, or in this one if the commit has its tag.
 section=Unreleased
-[[ $(git tag --points-at HEAD) != *"v$version"* ]] || section=$version
+! git tag --points-at HEAD | grep --quiet --line-regexp --fixed-strings "v$version" || section=$version
 notes() { awk -v section="$section" '/^## / { here = $2 == section; next } here' CHANGELOG.md; }
 [[ $(notes) ]] || fail "CHANGELOG.md has no section \"## $section\""
 
@@ -41,7 +42,10 @@ build() {
         cd "$work/$1/pmdns"
         [[ $(git rev-parse HEAD) == "$commit" ]] || fail "the clone is of another commit"
         # Each has a target folder and crates of its own, so nothing of the first one is in the second.
-        env -u CARGO_TARGET_DIR scripts/package.sh > /dev/null
+        mkdir "$work/$1/cargo"
+        cp "$crates"/config*.toml "$work/$1/cargo/" 2> /dev/null || true
+        env -u CARGO_TARGET_DIR CARGO_HOME="$work/$1/cargo" PATH="$crates/bin:$PATH" scripts/package.sh > "$work/log" ||
+            fail "no package: $(tail -n 5 "$work/log")"
     )
     mkdir "$work/packages-$1"
     cp "$work/$1"/pmdns/target/debian/*.*deb "$work/packages-$1/"
@@ -55,6 +59,7 @@ here() {
     trap 'rm -rf "$work"' EXIT
     scripts/profile.sh "$work/pmdns.profdata"
     export PMDNS_PROFILE=$work/pmdns.profdata
+    crates=${CARGO_HOME:-$HOME/.cargo}
     build first
     build second-in-another-folder
     diff --recursive "$work"/packages-* || fail "two builds of one commit differ"
@@ -69,7 +74,9 @@ for release in "${releases[@]}"; do
     if [[ $release == here ]]; then
         (here)
     else
-        PMDNS_ROOT_RESULT=$folder scripts/empty-root.sh "$release" scripts/release.sh /result/made here
+        # It is signed when all of it is there.
+        PMDNS_ROOT_RESULT=$folder env -u PMDNS_SIGNING_KEY scripts/empty-root.sh "$release" \
+            bash -c 'scripts/install.sh --package && exec scripts/release.sh /result/made here'
         mv "$folder"/made/*pmdns* "$folder/"
         rm -r "$folder/made"
     fi
