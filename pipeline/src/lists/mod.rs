@@ -153,8 +153,8 @@ impl FetchedLists {
         }
     }
 
-    /// Whether the thread is to fetch and write nothing, because another process does. A fetch that is under way ends, and who waits
-    /// for it is told.
+    /// Whether the thread is to fetch and write nothing, because another process does. A fetch that is under way ends, and who
+    /// waits for it is told.
     pub fn set_held(&self, is_held: bool) {
         self.is_held.send_if_modified(|before| std::mem::replace(before, is_held) != is_held);
     }

@@ -283,8 +283,8 @@ impl Serving {
         let zones = FollowedZones::default();
         let writing = Arc::default();
         let pool = Pool::new(self.limits.at_once, self.limits.bytes_together);
-        // No message is lost by an end of these. A packet is taken in where a task does not wait, and whoever has a connection sends
-        // its message anew when that is closed.
+        // No message is lost by an end of these. A packet is taken in where a task does not wait, and whoever has a connection
+        // sends its message anew when that is closed.
         let mut receiving = JoinSet::new();
         while let Some(request) = requests.recv().await {
             zones.borrow_mut().clear();
