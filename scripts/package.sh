@@ -36,7 +36,7 @@ cargo run --release --package pmdns-cli --example manual -- "$papers" >&2
 scripts/package/notices.sh > "$papers/NOTICES"
 # The bill of materials (CycloneDX). It is written beside each Cargo.toml.
 cargo cyclonedx --quiet --format json --manifest-path pipeline/Cargo.toml --override-filename pmdns-sbom >&2
-mv pipeline/pmdns-sbom.json "$papers/sbom.cdx.json"
+sed "s|$PWD/|/usr/src/pmdns/|g" pipeline/pmdns-sbom.json > "$papers/sbom.cdx.json"
 find . -name pmdns-sbom.json -not -path './target/*' -delete
 gzip --best --no-name --stdout CHANGELOG.md > "$papers/changelog.gz"
 
