@@ -37,7 +37,7 @@ use pmdns_changes::overlay::Overlay;
 use pmdns_config::{BrokenRule, Config, Rpz, Tsig, TsigAlgorithm, wire_name};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinSet, LocalSet, spawn_blocking};
 use tokio::time::timeout;
 
@@ -52,8 +52,6 @@ pub use sockets::NotifySockets;
 
 use crate::admission::{Bounds, ConnectionCounters, ConnectionSnapshot, Gate, peer_of};
 
-/// The most requests that may wait for the thread.
-const MAX_REQUESTS: usize = 16;
 /// Bytes of the longest notification that is read.
 const MAX_NOTIFY: usize = 4096;
 /// Connections with notifications at a time, in all and of one primary.
@@ -93,23 +91,16 @@ pub struct Transfers {
     zones: Followed,
     connections: Arc<ConnectionCounters>,
     news: Arc<AtomicBool>,
-    requests: Option<mpsc::Sender<TransferRequest>>,
-    /// Whether the thread was told to do nothing, and whether it does nothing.
-    is_held: bool,
+    /// The zones that the thread is told to keep up to date, and to receive notifications of. `None`: it is held, so it transfers,
+    /// writes and receives nothing.
+    told: watch::Sender<Option<Followed>>,
+    /// Whether it does nothing.
     holds: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The zones that the thread keeps up to date.
 type Followed = Vec<(Settings, Arc<ZoneCounters>)>;
-
-/// A message to the thread.
-enum TransferRequest {
-    /// These zones are kept up to date from now on, and notifications of them are received.
-    Follow(Followed),
-    /// Nothing is transferred, written or received from now on.
-    Hold,
-}
 
 impl Transfers {
     /// Begins the thread that transfers the zones of `config`, pinned to the CPU `core` if one is given. It is held.
@@ -119,7 +110,7 @@ impl Transfers {
         limits: TransferLimits,
         core: Option<usize>,
     ) -> Result<Self, TransferError> {
-        let (requests, asked) = mpsc::channel(MAX_REQUESTS);
+        let (told, followed) = watch::channel(None);
         let (news, holds) = (Arc::<AtomicBool>::default(), Arc::new(AtomicBool::new(true)));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TransferError::Thread)?;
@@ -133,36 +124,32 @@ impl Transfers {
         };
         let body = move || {
             pin(core);
-            LocalSet::new().block_on(&runtime, serving.run(asked));
+            LocalSet::new().block_on(&runtime, serving.run(followed));
             // A file that is being read or written may end by itself.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("transfer".to_owned()).spawn(body);
         let thread = Some(thread.map_err(TransferError::Thread)?);
-        let (zones, requests) = (Vec::new(), Some(requests));
-        let mut this = Self { zones, connections, news, requests, is_held: true, holds, thread };
+        let mut this = Self { zones: Vec::new(), connections, news, told, holds, thread };
         this.change_zones(config)?;
         Ok(this)
     }
 
     /// Whether the thread is to do nothing, because another process does. When it goes on, all primaries are asked at once.
-    /// A thread that takes no request now is told by the next call.
-    pub fn set_held(&mut self, is_held: bool) {
-        if self.is_held != is_held {
-            let request = match is_held {
-                true => TransferRequest::Hold,
-                false => TransferRequest::Follow(self.zones.clone()),
-            };
-            if self.request(request) {
-                self.is_held = is_held;
-            }
+    pub fn set_held(&self, is_held: bool) {
+        if self.is_held() != is_held {
+            self.told.send_replace((!is_held).then(|| self.zones.clone()));
         }
+    }
+
+    fn is_held(&self) -> bool {
+        self.told.borrow().is_none()
     }
 
     /// Whether the thread does what it was told, or has ended.
     pub fn is_settled(&self) -> bool {
         let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        has_ended || self.holds.load(Ordering::Acquire) == self.is_held
+        has_ended || self.holds.load(Ordering::Acquire) == self.is_held()
     }
 
     /// Changes the zones to those of `config`. All primaries are asked at once, and a transfer under way starts again.
@@ -176,15 +163,10 @@ impl Transfers {
         };
         let zones: Vec<_> = zones.into_iter().map(|one| (counters(&one.name), one)).collect();
         self.zones = zones.into_iter().map(|(counters, one)| (one, counters)).collect();
-        if !self.is_held && !self.request(TransferRequest::Follow(self.zones.clone())) {
-            tracing::warn!("the transfer thread takes no requests; reload once more");
+        if !self.is_held() {
+            self.told.send_replace(Some(self.zones.clone()));
         }
         Ok(())
-    }
-
-    /// Whether the thread takes the request.
-    fn request(&self, request: TransferRequest) -> bool {
-        self.requests.as_ref().is_some_and(|requests| requests.try_send(request).is_ok())
     }
 
     /// Whether there are new versions since the last call.
@@ -214,8 +196,8 @@ impl FollowConfig for Transfers {
 
 impl Drop for Transfers {
     fn drop(&mut self) {
-        // The thread ends when its channel of requests is closed.
-        self.requests = None;
+        // The thread ends when nobody can tell it anything.
+        self.told = watch::Sender::new(None);
         if let Some(thread) = self.thread.take()
             && !join_within(thread, STOP_PATIENCE)
         {
@@ -278,17 +260,18 @@ struct Serving {
 }
 
 impl Serving {
-    /// Keeps zones up to date and receives notifications, until the channel of requests is closed.
-    async fn run(self, mut requests: mpsc::Receiver<TransferRequest>) {
+    /// Keeps zones up to date and receives notifications as it is told, until nobody can tell it anything.
+    async fn run(self, mut told: watch::Receiver<Option<Followed>>) {
         let zones = FollowedZones::default();
         let writing = Arc::default();
         let pool = Pool::new(self.limits.at_once, self.limits.bytes_together);
         // No message is lost by an end of these. A packet is taken in where a task does not wait, and whoever has a connection
         // sends its message anew when that is closed.
         let mut receiving = JoinSet::new();
-        while let Some(request) = requests.recv().await {
+        while told.changed().await.is_ok() {
+            let followed = told.borrow_and_update().clone();
             zones.borrow_mut().clear();
-            let TransferRequest::Follow(followed) = request else {
+            let Some(followed) = followed else {
                 receiving.shutdown().await;
                 set_writing(&writing, false).await;
                 self.holds.store(true, Ordering::Release);

@@ -72,7 +72,7 @@ impl Rig {
         let config = config(&self.config);
         let open = |address| NotifySockets::open(address, &mut OpenSockets::default()).unwrap();
         let sockets = config.transfer.listen.map(open);
-        let mut transfers = Transfers::start(&config, sockets, LIMITS, None).unwrap();
+        let transfers = Transfers::start(&config, sockets, LIMITS, None).unwrap();
         transfers.set_held(false);
         self.transfers = Some(transfers);
         self
