@@ -51,10 +51,8 @@ pub(super) fn path(config: &Config) -> PathBuf {
 /// What of a configuration cannot pass to another process yet, and what to do.
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let of_port = config.ports.iter().find_map(taps::obstacle);
-    let is_used =
-        [("upstream.port", config.upstreams.iter().any(|one| config.upstream_port(one).is_some()))];
-    let of_key = || is_used.iter().find(|(_, is_used)| *is_used).map(|(key, _)| (*key).to_owned());
-    let what = of_port.or_else(of_key)?;
+    let has_port = || config.upstreams.iter().any(|one| config.upstream_port(one).is_some());
+    let what = of_port.or_else(|| has_port().then(|| "upstream.port".to_owned()))?;
     Some(format!(
         "{what} cannot pass to another process yet; stop the running one, then start this one"
     ))

@@ -86,8 +86,7 @@ pub(crate) fn endpoint_config(
     let mut secret = [0; 16];
     let none = |_| io::Error::other("the system gives no random numbers");
     SystemRandom::new().fill(&mut secret).map_err(none)?;
-    let of_all = hmac::Key::new(hmac::HMAC_SHA256, certificate.reset_secret());
-    let of_this = hmac::sign(&of_all, address.to_string().as_bytes());
+    let of_this = hmac::sign(certificate.reset_key(), address.to_string().as_bytes());
     let key = hmac::Key::new(hmac::HMAC_SHA256, of_this.as_ref());
     let mut config = EndpointConfig::new(Arc::new(key));
     config.cid_generator(move || Box::new(MarkedIds { mark: generation.mark(), secret, count: 0 }));

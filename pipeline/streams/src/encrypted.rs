@@ -100,12 +100,10 @@ impl Encryption {
 
     /// Begins to serve clients over QUIC. An endpoint has the packets of all of its connections, so nothing ends it before them.
     pub(crate) fn begin_quic(&self, listeners: &Listeners, service: &Service) -> QuicEndpoints {
+        let serve = |socket| self.serve_quic(socket, listeners.generation, service.clone());
         let begin = |socket: &UdpSocket| {
-            self.serve_quic(socket.try_clone()?, listeners.generation, service.clone())
-        };
-        let begin = |socket| {
             let failed = |error| tracing::error!("streams over quic cannot be served: {error}");
-            begin(socket).map_err(failed).ok()
+            socket.try_clone().and_then(serve).map_err(failed).ok()
         };
         QuicEndpoints(listeners.quic.iter().filter_map(begin).collect())
     }

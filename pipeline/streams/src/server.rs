@@ -70,8 +70,7 @@ impl Servers {
             let body = move || {
                 begin(number);
                 runtime.block_on(async {
-                    let begin = |of: &Encryption| of.begin_quic(&listeners, &service);
-                    let quic = encryption.as_ref().map(begin);
+                    let quic = encryption.as_ref().map(|of| of.begin_quic(&listeners, &service));
                     if let Some(encryption) = encryption.clone().filter(|_| number == 0) {
                         tokio::spawn(encryption.keep_fresh());
                     }

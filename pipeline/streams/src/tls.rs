@@ -99,7 +99,7 @@ struct CertificateParts {
     files: Files,
     provider: Arc<CryptoProvider>,
     /// Of the private key that was read first.
-    reset_secret: [u8; 32],
+    reset_key: hmac::Key,
     /// Its keys change by themselves, every six hours.
     tickets: Arc<dyn ProducesTickets>,
     used: Mutex<Used>,
@@ -148,9 +148,9 @@ impl Certificate {
         let tickets = Ticketer::new().map_err(CertificateError::Setup)?;
         let key = hmac::Key::new(HMAC_SHA256, &contents.key);
         let secret = hmac::sign(&key, b"pmdns: stateless resets of QUIC");
-        let reset_secret = secret.as_ref().try_into().expect("SHA-256 has 32 bytes");
+        let reset_key = hmac::Key::new(HMAC_SHA256, secret.as_ref());
         let used = Mutex::new(used);
-        let shared = CertificateParts { files, provider, reset_secret, tickets, used };
+        let shared = CertificateParts { files, provider, reset_key, tickets, used };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -205,8 +205,8 @@ impl Certificate {
     }
 
     /// A secret that every process with the same private key has: for resets of connections that it does not know.
-    pub(crate) fn reset_secret(&self) -> &[u8] {
-        &self.shared.reset_secret
+    pub(crate) fn reset_key(&self) -> &hmac::Key {
+        &self.shared.reset_key
     }
 
     /// What a server says of itself that speaks the protocols of these ALPN names, to any client.
