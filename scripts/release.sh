@@ -1,29 +1,31 @@
 #!/usr/bin/env bash
-# Makes what a release publishes: packages with their debug symbols for each release of Debian, built twice in two folders and
-# compared byte by byte, bills of materials, the notes out of CHANGELOG.md, checksums, and their signature.
-# usage: scripts/release.sh FOLDER [RELEASE...]      RELEASE: bookworm, trixie (both, if none is named), or `here` for the
-# release of this machine. All but `here` need root, for a root file system of each (scripts/empty-root.sh).
-#        scripts/release.sh --finish FOLDER          only notes, checksums and signature, beside packages that are there
+# Makes what a release publishes, for each release of Debian: packages, their debug symbols, and a bill of materials. They are
+# built twice, in two folders, and compared byte by byte. The notes come out of CHANGELOG.md, then checksums and a signature.
+# usage: scripts/release.sh FOLDER [RELEASE...]   RELEASE: bookworm, trixie; both, if none is named. Needs root
+#        scripts/release.sh --here FOLDER         only packages, of the release of this machine
+#        scripts/release.sh --finish FOLDER       only notes, checksums and signature, beside packages that are there
 # PMDNS_SIGNING_KEY names the key of gpg that signs; without it nothing is signed. Needs rustup's llvm-tools (scripts/profile.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() { sed -n '4,7s/^# //p' "$0" >&2; exit 2; }
 fail() { echo "failed: $*" >&2; exit 1; }
-releases=(bookworm trixie)
-if [[ ${1-} == --finish ]]; then
-    [[ $# -eq 2 ]] || usage
-    folder=$(realpath "$2")
-    releases=()
-else
-    [[ $# -ge 1 && $1 != -* ]] || usage
-    mkdir -p "$1"
-    folder=$(realpath "$1")
-    shift
-    [[ $# -eq 0 ]] || releases=("$@")
-    for release in "${releases[@]}"; do [[ $release =~ ^(here|bookworm|trixie)$ ]] || usage; done
-    [[ -z $(ls "$folder") ]] || fail "$folder is not empty"
-fi
+part=all
+case ${1-} in
+    --here | --finish)
+        [[ $# -eq 2 ]] || usage
+        part=$1
+        shift
+        ;;
+esac
+[[ $# -ge 1 && $1 != -* ]] || usage
+mkdir -p "$1"
+folder=$(realpath "$1")
+shift
+releases=("$@")
+[[ $# -gt 0 ]] || releases=(bookworm trixie)
+for release in "${releases[@]}"; do [[ $release =~ ^(bookworm|trixie)$ ]] || usage; done
+[[ $part != all || -z $(ls "$folder") ]] || fail "$folder is not empty"
 changes=$(git status --porcelain --untracked-files=no)
 [[ -z $changes ]] || fail "there are changes that are not committed"
 commit=$(git rev-parse HEAD)
@@ -70,20 +72,22 @@ here() {
     cp "$PMDNS_PROFILE" "$folder/$name-pmdns_$version.profdata"
 }
 
-for release in "${releases[@]}"; do
-    if [[ $release == here ]]; then
-        (here)
-    else
-        # It is signed when all of it is there.
-        PMDNS_ROOT_RESULT=$folder env -u PMDNS_SIGNING_KEY scripts/empty-root.sh "$release" \
-            bash -c 'scripts/install.sh --package && exec scripts/release.sh /result/made here'
-        mv "$folder"/made/*pmdns* "$folder/"
-        rm -r "$folder/made"
-    fi
-done
-notes > "$folder/NOTES.md"
-(cd "$folder" && sha256sum -- * > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
-if [[ ${PMDNS_SIGNING_KEY-} ]]; then
-    gpg --batch --yes --local-user "$PMDNS_SIGNING_KEY" --armor --detach-sign "$folder/SHA256SUMS"
-fi
-ls -l "$folder"
+finish() {
+    notes > "$folder/NOTES.md"
+    (cd "$folder" && sha256sum -- * > SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS)
+    [[ -z ${PMDNS_SIGNING_KEY-} ]] ||
+        gpg --batch --yes --local-user "$PMDNS_SIGNING_KEY" --armor --detach-sign "$folder/SHA256SUMS"
+    ls -l "$folder"
+}
+
+case $part in
+    --here) here ;;
+    --finish) finish ;;
+    all)
+        for release in "${releases[@]}"; do
+            PMDNS_ROOT_RESULT=$folder scripts/empty-root.sh "$release" \
+                bash -c 'scripts/install.sh --package && exec scripts/release.sh --here /result'
+        done
+        finish
+        ;;
+esac
