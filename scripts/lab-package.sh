@@ -118,23 +118,23 @@ is_another_process() {
     [[ $now && $now != "$before" && $(inside systemctl is-active pmdns) == active ]]
 }
 
+# crash_six_times PROCESS: what this prints is the process that crashes.
+crash_six_times() {
+    for _ in $(seq 6); do
+        before=$(serving_process)
+        inside kill -ABRT "$("$1")"
+        wait_for "it is not started again after a crash of the $1" is_another_process
+    done
+    wait_for "no answer after six crashes of the $1" serves
+}
+
 # Every bug is an abort. Six of them in a row are more than systemd takes by default.
 comes_back_after_six_crashes() {
     local keeper
     keeper=$(main_process)
-    for _ in $(seq 6); do
-        before=$(serving_process)
-        inside kill -ABRT "$before"
-        wait_for "it is not started again after a crash" is_another_process
-    done
-    wait_for "no answer after six crashes" serves
+    crash_six_times serving_process
     [[ $(main_process) == "$keeper" ]] || fail "the keeper has ended with one of its processes"
-    for _ in $(seq 6); do
-        before=$(serving_process)
-        inside kill -ABRT "$(main_process)"
-        wait_for "it is not started again after a crash of the keeper" is_another_process
-    done
-    wait_for "no answer after six crashes of the keeper" serves
+    crash_six_times main_process
 }
 comes_back_after_six_crashes
 say "is started again after six crashes in a row, of the process that serves and of its keeper"
