@@ -7,16 +7,17 @@
 # alerting validation labs pci
 # Parts of labs, alone: console (the web console), api (the HTTP API), handover (one process takes over from another).
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
-# NIC), vm (these and pci), handover-long (hand-overs beside ten million queries), package (the Debian package), browser (a lab
-# with Chromium), soak (hours), sanitizers, debian13 (tests and labs in a root of that release), empty-root (every step in an
-# empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names fewer).
+# NIC), vm (these and pci), handover-long (hand-overs beside ten million queries), kills (2,000 processes are killed under load),
+# package (the Debian package), browser (a lab with Chromium), soak (hours), sanitizers, debian13 (tests and labs in a root of that
+# release), empty-root (every step in an empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names
+# fewer).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
 SLOW=(simulator loom instructions fuzzing alerting validation labs pci)
 PARTS=(console api handover)
-NAMED=(bridge first-port vhost handover-long package browser soak sanitizers debian13 empty-root)
+NAMED=(bridge first-port vhost handover-long kills package browser soak sanitizers debian13 empty-root)
 
 formatting() {
     cargo fmt --all --check
@@ -116,12 +117,17 @@ api() {
 }
 
 # Hand-overs, crashes, and pairs of nodes.
-handover() { as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture handover keeper:: standby::; }
+handover() { as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture handover keeper:: kills:: standby::; }
 
 # 50 hand-overs for each kind of port.
 handover-long() {
     PMDNS_HANDOVER_RATE=50000 PMDNS_HANDOVER_SECONDS=200 \
         as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture follow_each_other
+}
+
+# 1,000 processes on a TAP port and 1,000 on one over AF_XDP.
+kills() {
+    PMDNS_LAB_KILLS=1000 as_root cargo test --release -p pmdns --test lab -- --include-ignored --test-threads=1 --nocapture kills::
 }
 
 # Only the labs need root: the built test is run by sudo, not cargo.
@@ -203,7 +209,7 @@ done
 [[ ${#steps[@]} -gt 0 ]] || steps=("${FAST[@]}" "${SLOW[@]}")
 
 packages=()
-WITH_LAB=("${SLOW[@]}" "${PARTS[@]}" bridge first-port vhost handover-long browser soak)
+WITH_LAB=("${SLOW[@]}" "${PARTS[@]}" bridge first-port vhost handover-long kills browser soak)
 for step in "${steps[@]}"; do
     if [[ $step != simulator && " ${WITH_LAB[*]} " == *" $step "* ]]; then
         packages=(--lab)

@@ -113,6 +113,8 @@ mod keeper;
 mod kept;
 #[path = "lab/kernel.rs"]
 mod kernel;
+#[path = "lab/kills.rs"]
+mod kills;
 #[path = "lab/lifecycle.rs"]
 mod lifecycle;
 #[path = "lab/observe.rs"]

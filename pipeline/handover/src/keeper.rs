@@ -11,7 +11,9 @@ pub const SILENCE: Duration = Duration::from_secs(10);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// The pause after the second crash in a row. Each one more doubles it.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The crash of a process that has served for so long is the first one of a row.
+/// After the crash of a process that has served for so long there is no pause: it would cost more than the crash.
+const SERVED: Duration = Duration::from_secs(1);
+/// The crash of a process that has served for so long says nothing about what is kept: it is the first one of a row.
 const LONG: Duration = Duration::from_secs(30);
 /// After so many crashes in a row the cause may be the cache. After twice as many it may be anything that is kept.
 const MOST_WITH_CACHE: u32 = 3;
@@ -138,8 +140,9 @@ pub struct Keeper {
     is_stopping: bool,
     has_served: bool,
     absence: Option<Absence>,
-    /// Crashes in a row, those of them that come from inside, and of these the ones that the cache may have caused.
+    /// Crashes in a row of processes that have hardly served.
     crashes: u32,
+    /// Crashes in a row that come from inside, and those of them that the cache may have caused.
     faults: u32,
     cache_faults: u32,
     /// The process that has asked for the next one.
@@ -225,8 +228,13 @@ impl Keeper {
         if self.is_stopping || end == ChildEnd::Code(0) || !self.has_served {
             return self.end(&child, end);
         }
-        if child.ready.is_some_and(|ready| now.saturating_duration_since(ready) >= LONG) {
-            (self.crashes, self.faults, self.cache_faults) = (0, 0, 0);
+        let served =
+            child.ready.map_or(Duration::ZERO, |ready| now.saturating_duration_since(ready));
+        if served >= SERVED {
+            self.crashes = 0;
+        }
+        if served >= LONG {
+            (self.faults, self.cache_faults) = (0, 0);
         }
         let is_from_outside = matches!(end, ChildEnd::Killed | ChildEnd::Terminated);
         let is_fault = child.is_aborted || !is_from_outside;

@@ -122,6 +122,19 @@ fn crashes_in_a_row_cost_pauses_then_the_cache_and_then_all_that_is_kept() {
 }
 
 #[test]
+fn after_a_process_that_has_served_for_a_while_there_is_no_pause() {
+    let mut kept = serving();
+    for id in 1..3 * MOST_WITH_CACHE {
+        kept.says(id, "READY=1");
+        kept.passes(SERVED);
+        kept.take();
+        kept.ends(id, ChildEnd::Fault);
+        assert!(matches!(kept.take_acts()[..], [KeeperOutput::Start(_)]), "crash {id}");
+    }
+    assert_eq!(kept.keeper.faults, 3 * MOST_WITH_CACHE - 1, "they are a row all the same");
+}
+
+#[test]
 fn the_cache_is_no_cause_of_what_comes_from_outside() {
     let mut kept = serving();
     for id in 1..20 {
