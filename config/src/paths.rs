@@ -89,6 +89,7 @@ impl Config {
             ("streams.key", self.streams.key.as_deref(), Read),
             ("control.socket", Some(control.socket.as_path()), Socket),
             ("control.entries", control.entries.as_deref(), Write),
+            ("control.crashes", control.crashes.as_deref(), Write),
             ("control.lists", control.lists.as_deref(), Folder),
             ("api.socket", api.socket.as_deref(), Socket),
             ("api.certificate", api.certificate.as_deref(), Read),

@@ -124,7 +124,6 @@ impl Frame {
 
     /// How many bytes the frame holds, as wide as drivers count them.
     #[inline]
-    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only DPDK asks"))]
     pub(crate) fn len_u16(&self) -> u16 {
         self.len
     }

@@ -4,6 +4,7 @@
 //! the one core that polls it. What it moves are [`Frame`]s. Nothing here knows DNS.
 #![deny(clippy::print_stderr, clippy::print_stdout)] // They panic when nobody reads.
 
+pub mod crash;
 pub mod device;
 mod doorbell;
 #[cfg(feature = "dpdk")]

@@ -17,6 +17,8 @@ pub mod capture;
 pub mod clients;
 pub mod connecting;
 pub mod control;
+#[cfg(feature = "dpdk")]
+mod crashes;
 pub mod handover;
 pub mod health;
 pub mod hitters;

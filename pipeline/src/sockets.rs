@@ -56,6 +56,15 @@ impl OpenSockets {
         Some((cache, self.take_passed(&Passed::Cache(cache))?))
     }
 
+    /// The memory that a crash is written into.
+    pub(crate) fn take_crashes(&mut self) -> Option<OwnedFd> {
+        self.take_passed(&Passed::Crashes)
+    }
+
+    pub(crate) fn add_crashes(&mut self, memory: OwnedFd) {
+        self.0.push((Passed::Crashes, memory));
+    }
+
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {
         self.0.push((Passed::Socket(key.to_owned(), address), socket));
     }

@@ -69,6 +69,8 @@ mod changed_upstreams;
 mod commands;
 #[path = "lab/console.rs"]
 mod console;
+#[path = "lab/crashes.rs"]
+mod crashes;
 #[path = "lab/day.rs"]
 mod day;
 #[path = "lab/delegations.rs"]

@@ -233,11 +233,12 @@ fn service(config: &Config, found: &mut Mistakes) {
     if let Some(group) = &config.control.group {
         found.note(plain_name("control.group", group));
     }
-    if config.control.entries.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-        found.note(broken(
-            "control.entries",
-            BrokenRule::Empty("the path of a file, or leave it out"),
-        ));
+    let (entries, crashes) = (&config.control.entries, &config.control.crashes);
+    for (key, path) in [("control.entries", entries), ("control.crashes", crashes)] {
+        if path.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+            let fix = "the path of a file, or leave it out";
+            found.note(broken(key, BrokenRule::Empty(fix)));
+        }
     }
     found.note(names::check_run_time(config));
     let fix = "a port other than 0, as in \"127.0.0.1:9153\"";

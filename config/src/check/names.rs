@@ -125,6 +125,7 @@ pub(super) fn check_run_time(config: &Config) -> Checked {
         .chain(config.rpz.iter().map(|rpz| &rpz.file))
         .chain(config.query_log.json.iter().chain(&config.query_log.sqlite))
         .chain(config.cache.snapshot.iter().chain(&config.control.entries))
+        .chain(&config.control.crashes)
         .chain(config.clients.file.iter().chain(&config.clients.journal));
     let mut others = named.chain([&config.control.socket]);
     match others.find(|file| folder_of(file) == folder) {

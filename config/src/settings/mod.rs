@@ -150,6 +150,8 @@ pub struct Control {
     pub group: Option<String>,
     /// The file that keeps what operators change at run time; absent: their changes end with the process.
     pub entries: Option<PathBuf>,
+    /// The file that the packets of the last crashes are written to, after each; absent: they are in memory alone.
+    pub crashes: Option<PathBuf>,
     /// The folder that lists added at run time are kept in; absent: none can be added.
     pub lists: Option<PathBuf>,
     /// Networks without public addresses from which such lists may be fetched.
@@ -189,6 +191,7 @@ impl Default for Control {
             socket: "/run/pmdns/control.sock".into(),
             group: None,
             entries: None,
+            crashes: None,
             lists: None,
             list_networks: Vec::new(),
         }

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// A capture shows who asks for what.
-const MODE: u32 = 0o640;
+pub(crate) const MODE: u32 = 0o640;
 
 /// Why there is no capture.
 #[derive(Debug, thiserror::Error)]

@@ -34,7 +34,7 @@ pub enum Failure {
          counterpart; --partial writes the rest"
     )]
     Decisive,
-    /// A configuration cannot be written.
+    /// A configuration or a capture cannot be written.
     #[error("{}: cannot be written: {source}", path.display())]
     Write {
         /// Where.

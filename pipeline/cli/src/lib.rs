@@ -16,6 +16,7 @@
 
 mod capture;
 mod commands;
+mod crash;
 mod doctor;
 mod drain;
 mod failure;
@@ -28,5 +29,6 @@ mod top;
 mod upgrade;
 
 pub use commands::Arguments;
+pub use crash::write_crashes;
 pub use failure::Failure;
 pub use program::{CheckReport, Dpdk, Program, ProgramError};

@@ -12,6 +12,7 @@ use crate::answers::{
     EntryPage, InstanceState, RecordPage, UpstreamTable,
 };
 use crate::cache::{CachePage, CacheSearch};
+use crate::crashes::CrashList;
 use crate::entries::{ClientChange, EntryChoice, EntryRequest, RecordRequest};
 use crate::health::NodeHealth;
 use crate::hitters::{HitterTable, HittersQuery, LimitOrder, LimitTable};
@@ -225,6 +226,8 @@ calls! {
     Trace(search: PacketSearch): Read GET "/api/v1/trace" -> TraceReport, LINGER;
     /// Write packets to the file that comes with the call.
     Capture(search: PacketSearch): Read GET "/api/v1/capture" -> Done, LINGER;
+    /// What crashes have left.
+    Crashes: Read GET "/api/v1/crashes" -> CrashList, KNOWN;
     /// Answers in the cache.
     Cache(search: CacheSearch): Read GET "/api/v1/cache" -> CachePage, SEARCHED;
     /// Take answers out of the cache.
@@ -250,7 +253,12 @@ impl Call {
     pub(crate) fn is_logged(&self) -> bool {
         let shows_clients = matches!(
             self,
-            Self::Trace(_) | Self::Capture(_) | Self::Cache(_) | Self::CacheDump | Self::Log(_)
+            Self::Trace(_)
+                | Self::Capture(_)
+                | Self::Crashes
+                | Self::Cache(_)
+                | Self::CacheDump
+                | Self::Log(_)
         );
         self.is_change() || shows_clients
     }
@@ -325,6 +333,7 @@ mod tests {
             Call::Log(LogSearch::default()),
             Call::Trace(search()),
             Call::Capture(search()),
+            Call::Crashes,
             Call::Cache(CacheSearch::default()),
             Call::CacheDump,
             Call::Reload,

@@ -17,6 +17,7 @@ mod call;
 #[cfg(feature = "tls")]
 pub mod client;
 mod configuration;
+pub mod crashes;
 pub mod date;
 mod entries;
 pub mod health;

@@ -10,6 +10,7 @@ use crate::answers::{
     EntryPage, InstanceState, RecordPage, UpstreamTable, Views,
 };
 use crate::cache::CachePage;
+use crate::crashes::CrashList;
 use crate::health::NodeHealth;
 use crate::hitters::{Floods, HitterTable, LimitTable};
 use crate::lookup::LookupReport;
@@ -31,6 +32,7 @@ impl Reply for ClientAnswer {}
 impl Reply for ClientPage {}
 impl Reply for ConfigDifference {}
 impl Reply for Configuration {}
+impl Reply for CrashList {}
 impl Reply for Done {
     fn into_reply(self) -> CallReply {
         CallReply::Done(self.done)

@@ -52,15 +52,10 @@ impl Call {
             Self::Log(search) => log(search),
             Self::Trace(search) => format!("trace{}", packets(search)),
             Self::Capture(search) => format!("capture{}", packets(search)),
+            Self::Crashes => "crash".to_owned(),
             Self::Reload => "reload".to_owned(),
             Self::Upgrade => "upgrade".to_owned(),
-            Self::Purge(PurgeOrder { name, suffix, r#type }) => {
-                format!(
-                    "purge {name}{}{}",
-                    flag("suffix", *suffix),
-                    option("type", r#type.as_ref())
-                )
-            }
+            Self::Purge(order) => purge(order),
             Self::Views => "views".to_owned(),
             Self::Upstreams => "upstreams".to_owned(),
             Self::AddUpstream(NewUpstream { address, group }) => {
@@ -111,6 +106,11 @@ impl Call {
 fn lookup(request: &LookupRequest) -> String {
     let LookupRequest { name, r#type, client } = request;
     format!("lookup {name}{}{}", option("type", r#type.as_ref()), option("client", client.as_ref()))
+}
+
+fn purge(order: &PurgeOrder) -> String {
+    let PurgeOrder { name, suffix, r#type } = order;
+    format!("purge {name}{}{}", flag("suffix", *suffix), option("type", r#type.as_ref()))
 }
 
 fn cache(search: &CacheSearch) -> String {

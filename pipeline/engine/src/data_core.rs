@@ -34,6 +34,7 @@ pub(crate) struct Patience {
 
 /// Runs turns of the worker until `stop` is set and everything under way has left this core.
 pub(crate) fn run(mut worker: Worker, patience: Patience, stop: &AtomicBool) {
+    worker.adopt_thread();
     let mut waits = Waits::new(&mut worker, patience);
     while !stop.load(Ordering::Relaxed) {
         let turn = worker.turn();
@@ -54,6 +55,7 @@ pub(crate) fn run_resolving(
     clock: Clock,
     stop: &AtomicBool,
 ) {
+    worker.adopt_thread();
     let (mut waits, mut shift) = (Waits::new(&mut worker, patience), Shift::new(clock));
     while !stop.load(Ordering::Relaxed) {
         let turn = shift.turn(&mut worker, &mut shard);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use pmdns_config::Idle;
+use pmdns_nics::crash::InHand;
 use pmdns_nics::{Burst, FramePool, MAX_BURST, Sleeper, release};
 use pmdns_resolver::Origin;
 use pmdns_stages::cache::Cache;
@@ -80,6 +81,8 @@ pub(crate) struct WorkerMeans {
     pub(crate) clock: Clock,
     /// Where the counters are published.
     pub(crate) published: Arc<Published>,
+    /// Where a crash finds the packets.
+    pub(crate) in_hand: Arc<InHand>,
 }
 
 /// The result of a turn.
@@ -166,6 +169,7 @@ impl Worker {
             if self.batch.is_empty() {
                 continue;
             }
+            self.note_in_hand();
             let mut lap = StageTimer::start(self.means.clock, now);
             self.handled.receive.count(lap.split());
             let context = self.means.clock.context(now);
@@ -176,6 +180,7 @@ impl Worker {
             self.tally.dry_run_passed = self.line.dry_run_passed();
             self.tally.note_cookies(self.line.cookies());
             self.hand_on();
+            self.means.in_hand.clear();
         }
         found += self.take_answers() + self.take_frames();
         let end = self.transmit();

@@ -112,6 +112,8 @@ pub enum Passed {
     LocalSocket(String, PathBuf),
     /// The memory of the cache.
     Cache(PassedCache),
+    /// The memory that a crash is written into.
+    Crashes,
 }
 
 /// What has to be known of a cache's memory.

@@ -1,4 +1,4 @@
-//! What data cores record of packets, and who reads it: the query log, heavy hitters, captures and traces.
+//! What data cores record of packets, and who reads it: the query log, heavy hitters, captures, traces, and what crashes leave.
 //!
 //! Recorders are observers of the line ([`observe`](pmdns_engine::observe)). Threads of here read what they put into rings.
 //! Nothing here decides about a query.
@@ -14,6 +14,7 @@
 )]
 
 pub mod capture;
+pub mod crashes;
 pub mod hitters;
 pub mod query_log;
 pub mod records;

@@ -22,6 +22,7 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
             }
             Passed::LocalSocket(key, path) => format!("{key} at {}", path.display()),
             Passed::Cache(_) => "the cache".to_owned(),
+            Passed::Crashes => "its crashes".to_owned(),
         };
         return Err(format!("it has passed {wrong} as {what}; stop it, then start this one"));
     }
@@ -42,8 +43,8 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
             .as_socket()
             .is_some_and(|address| (address.ip(), address.port()) == (wanted.ip(), wanted.port())),
         Passed::LocalSocket(_, wanted) => socket.local_addr()?.as_pathname() == Some(wanted),
-        // Memory is tried when it is mapped.
-        Passed::Cache(_) => return Ok(None),
+        // Memory is tried when it is mapped or read.
+        Passed::Cache(_) | Passed::Crashes => return Ok(None),
     };
     let listens = || match passed {
         // Whoever is connected gets packets of one sender.

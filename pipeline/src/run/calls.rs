@@ -87,6 +87,7 @@ impl Services<'_> {
             PendingCall::Log(search, caller) => self.log_searches.run(search, caller),
             PendingCall::Capture(search, caller) => self.captures.capture(search, caller),
             PendingCall::Trace(search, caller) => self.captures.trace(search, caller),
+            PendingCall::Crashes(caller) => caller.reply(Ok(self.crashes.list().clone())),
             call @ (PendingCall::Cache(..)
             | PendingCall::Purge(..)
             | PendingCall::CacheDump(..)

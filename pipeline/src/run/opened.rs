@@ -14,6 +14,7 @@ use crate::clients::OpenClients;
 use crate::control::api::ApiListener;
 use crate::control::metrics::server::MetricsListener;
 use crate::control::socket::{ControlSocket, SocketFile};
+use crate::crashes::Crashes;
 use crate::runtime::{NameOverrides, OpenChanges};
 use crate::sockets::OpenSockets;
 use crate::streams::{self, StreamEntry};
@@ -22,11 +23,12 @@ use crate::transfer::NotifySockets;
 /// The key of the socket of operators.
 const CONTROL: &str = "control.socket";
 
-/// The configuration of the file, and the changes that an earlier process has kept.
+/// The configuration of the file, the changes that an earlier process has kept, and what crashes have left.
 pub(super) struct KeptOver {
     pub(super) base: Config,
     pub(super) overlay: Overlay,
     pub(super) limits: Vec<OperatorChange>,
+    pub(super) crashes: Crashes,
 }
 
 /// The sockets of operators.
@@ -85,6 +87,8 @@ impl Opened {
         sockets: &mut OpenSockets,
         generation: QuicGeneration,
     ) -> Result<Self, RunError> {
+        // First: whatever follows may fail, and then the log still tells of the crash.
+        let crashes = Crashes::open(config, sockets);
         let clients = OpenClients::read_with(config, &changes.clients)?;
         // The service manager names the folder of our state.
         let state_folders = std::env::var_os("STATE_DIRECTORY").unwrap_or_default();
@@ -97,7 +101,7 @@ impl Opened {
             operators: OperatorSockets::open(config, sockets)?,
             runtime: NameOverrides::start(changes)?,
             clients,
-            kept: KeptOver { base: base.clone(), overlay, limits },
+            kept: KeptOver { base: base.clone(), overlay, limits, crashes },
             streams: streams::bind(config, sockets, generation)?,
             notifications,
         })
@@ -116,6 +120,7 @@ impl Opened {
         if let (Some(address), Some(sockets)) = (config.transfer.listen, &self.notifications) {
             sockets.copy(address, &mut copies)?;
         }
+        self.kept.crashes.copy(&mut copies)?;
         Ok((copies, files))
     }
 

@@ -36,6 +36,7 @@ use crate::clients::{ClientTableThread, OpenClients};
 use crate::control::cache_jobs::ClientJobs;
 use crate::control::reload::{Reloader, Written, describe};
 use crate::control::report;
+use crate::crashes::Crashes;
 use crate::handover::HandOver;
 use crate::health::{HealthChecks, NodeState, Transitions};
 use crate::hitters;
@@ -80,6 +81,7 @@ pub(super) struct Services<'c> {
     pub(super) lookups: Lookups,
     pub(super) log_searches: LogSearches,
     pub(super) captures: Captures,
+    pub(super) crashes: Crashes,
     pub(super) privileges: PrivilegeReport,
     /// Where this process reads and writes, if it has not given up its rights yet.
     places: Option<GrantedPaths>,
@@ -145,6 +147,8 @@ impl<'c> Services<'c> {
         let hitters = HeavyHitters::start(config, &observers, rule_names, gauges.clock, core)?;
         let watch = packet_watch(config, observers, &gauges, &cache_jobs, &ports.topology);
         let said = runtime.in_use();
+        let (lookups, upstreams) = (engine.lookups.clone(), gauges.upstreams.clone());
+        kept.crashes.watch(engine.in_hand());
         let services = Self {
             config,
             watch: PortWatch::new(&ports.nics, &news, Instant::now()),
@@ -160,14 +164,10 @@ impl<'c> Services<'c> {
             hitters,
             query_log,
             client_jobs: ClientJobs::new(cache_jobs.clone()),
-            lookups: Lookups::new(
-                engine.lookups.clone(),
-                cache_jobs.clone(),
-                config,
-                gauges.upstreams.clone(),
-            ),
+            lookups: Lookups::new(lookups, cache_jobs.clone(), config, upstreams),
             log_searches: LogSearches::new(config),
             captures: Captures::new(watch, gauges.names.clone(), said),
+            crashes: kept.crashes,
             privileges,
             places,
             certificates: parts.certificates,

@@ -136,7 +136,7 @@ pub(crate) fn first_answer() {
 }
 
 /// The process that serves; `None`: none answers.
-fn state() -> Option<u64> {
+pub(crate) fn state() -> Option<u64> {
     let output = run(&["state", "--json", SOCKET[0], SOCKET[1]]);
     let state: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
     state["process"].as_u64()
@@ -153,7 +153,7 @@ pub(crate) fn serving() -> u64 {
 }
 
 /// What a command says that has done its work.
-fn tell(command: &[&str]) -> String {
+pub(crate) fn tell(command: &[&str]) -> String {
     let output = run(&[command, &SOCKET].concat());
     assert!(output.status.success(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()

@@ -102,9 +102,17 @@ impl Pmdns {
 
     /// Starts a keeper of a process, and waits until that serves.
     pub(crate) fn start_kept(config: &str) -> Self {
-        let mut command = Command::new(BINARY);
+        Self::start_kept_by(config, &mut Command::new(BINARY))
+    }
+
+    /// The same. A packet with these bytes crashes its process.
+    pub(crate) fn start_kept_crashing(config: &str, on: &str) -> Self {
+        Self::start_kept_by(config, Command::new(BINARY).env("PMDNS_CRASH_ON", on))
+    }
+
+    fn start_kept_by(config: &str, command: &mut Command) -> Self {
         command.args(["run", "--keeper", "-c"]).arg(config_file(config));
-        let (process, output) = Process::start_with_output("kept", &mut command);
+        let (process, output) = Process::start_with_output("kept", command);
         let mut kept = Self { process, output };
         kept.wait_for(" ready");
         kept

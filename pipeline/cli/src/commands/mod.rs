@@ -159,6 +159,9 @@ enum Command {
     /// Follow packets through the stages of a running instance, with the cycles of each, until Ctrl-C or `-n` packets.
     #[command(after_help = "Example: pmdns trace -n 2 --name example.com")]
     Trace(packets::Trace),
+    /// Print the last crashes before a running instance, with the packets that data cores had in hand. It needs a keeper.
+    #[command(after_help = "Example: pmdns crash --pcap crash.pcapng")]
+    Crash(packets::Crash),
     /// Search the query log of a running instance, the newest entries first.
     #[command(after_help = "Example: pmdns log --since 10m --client 192.0.2.7 --blocked")]
     Log(log::Log),
@@ -236,6 +239,7 @@ impl Command {
             Self::Lookup(it) => it.run(),
             Self::Capture(it) => it.run(),
             Self::Trace(it) => it.run(),
+            Self::Crash(it) => it.run(),
             Self::Log(it) => it.run(),
             Self::Hitters(it) => it.run(),
             Self::Floods(it) => it.run(),

@@ -1,15 +1,17 @@
 //! Commands on packets that pass.
 
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
+use pmdns_config::files::open_to_replace;
 use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch};
 use pmdns_control::{Call, ask};
 
 use super::instance::{Instance, print_reply};
-use crate::capture;
+use crate::capture::{self, MODE};
+use crate::crash::write_crashes;
 use crate::failure::Failure;
 use crate::output::errors;
 
@@ -80,6 +82,31 @@ pub(super) struct Trace {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+pub(super) struct Crash {
+    /// Write the packets to this file (pcapng), which is replaced.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pcap: Option<PathBuf>,
+    /// The instance that is asked.
+    #[command(flatten)]
+    instance: Instance,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Crash {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let Self { pcap, instance, json } = self;
+        let Some(path) = pcap else { return instance.show(ask::Crashes, json) };
+        let list = serde_json::from_str(&instance.client()?.ask(&Call::Crashes)?)?;
+        let written = open_to_replace(&path, MODE).map(BufWriter::new);
+        let written = written.and_then(|file| write_crashes(&list, file));
+        let packets = written.map_err(|source| Failure::Write { path, source })?;
+        Ok(writeln!(errors(), "{packets} packets written")?)
+    }
 }
 
 impl Capture {

@@ -31,6 +31,7 @@ pub(super) fn routes() -> OpenApiRouter<CallSender> {
         .routes(routes!(log))
         .routes(routes!(trace))
         .routes(routes!(capture))
+        .routes(routes!(crashes))
         .routes(routes!(cache))
         .routes(routes!(cache_dump))
         .routes(routes!(cache_load))
@@ -109,6 +110,14 @@ async fn capture(
     search.count.get_or_insert(CAPTURED);
     let kind = ["application/x-pcapng", "pmdns.pcapng"];
     download(calls, Call::Capture(search), by, request, kind).await
+}
+
+/// What crashes have left: the packets that data cores had in hand
+///
+/// The newest crash comes first, and there are at most eight. Without a keeper there are none.
+#[utoipa::path(get, path = "/api/v1/crashes", tag = "explain")]
+async fn crashes(State(calls): State<CallSender>, Extension(by): Extension<By>) -> CallResponse {
+    CallResponse(calls.ask(Call::Crashes, &by.name).await)
 }
 
 /// Answers in the cache

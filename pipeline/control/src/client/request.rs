@@ -97,6 +97,7 @@ fn words(call: &Call) -> RequestParts {
         | Call::Views
         | Call::Upstreams
         | Call::Lists
+        | Call::Crashes
         | Call::CacheDump
         | Call::CacheLoad
         | Call::Floods

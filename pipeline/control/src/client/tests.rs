@@ -80,6 +80,7 @@ fn calls() -> Vec<Call> {
         }),
         Call::Trace(packets()),
         Call::Capture(packets()),
+        Call::Crashes,
         Call::Cache(cache::CacheSearch { name: Some(text("a.example")), r#type: None, limit: 20 }),
         Call::Purge(PurgeOrder { name: text("a.example"), suffix: true, r#type: Some(text("A")) }),
         Call::CacheDump,

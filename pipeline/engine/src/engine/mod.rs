@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
+use pmdns_nics::crash::InHand;
 use pmdns_nics::hugepage::ArenaReport;
 use pmdns_stages::cache::{Retention, Writer};
 use pmdns_stages::client_table::ClientTableWriter;
@@ -120,6 +121,11 @@ impl Engine {
             self.slow_path.iter().map(|parts| parts.resolver.writer.stats().entries).sum();
         tracing::info!("the cache comes with {entries} answers, read in {:?}", begun.elapsed());
         Ok(is_sound && entries > 0)
+    }
+
+    /// Where a crash finds the packets of each data core.
+    pub fn in_hand(&self) -> Vec<Arc<InHand>> {
+        self.workers.iter().map(Worker::in_hand).collect()
     }
 
     /// The same, with a given clock and seed.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crossbeam_channel::Sender;
-use pmdns_config::narrow::to_u8;
+use pmdns_config::narrow::{to_u8, to_u32};
 use pmdns_config::{Config, StageName};
 use pmdns_nics::FramePool;
+use pmdns_nics::crash::InHand;
 use pmdns_resolver::Roster;
 use pmdns_stages::cache::{Cache, Lifetimes, Writer};
 use pmdns_stages::exceptions::KnownRouters;
@@ -136,6 +137,7 @@ impl SharedByThreads {
                 pool: self.gauges.pool.clone(),
                 clock: self.gauges.clock,
                 published: Arc::clone(&self.gauges.workers[index]),
+                in_hand: Arc::new(InHand::new(to_u32(plan.core))),
             };
             Worker::new(self.stages.line_for(plan.stages), ends, lent, means)
         });

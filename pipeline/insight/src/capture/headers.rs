@@ -12,17 +12,17 @@ use pmdns_stages::wire::name;
 
 /// The fields of a frame's headers, as far as it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Headers {
-    pub(super) source: IpAddr,
+pub(crate) struct Headers {
+    pub(crate) source: IpAddr,
     /// Frames of clients over streams have none.
-    pub(super) destination: Option<IpAddr>,
+    pub(crate) destination: Option<IpAddr>,
     /// Where the payload of UDP starts.
     message: Option<usize>,
 }
 
 impl Headers {
     /// Reads an Ethernet frame. `None`: it is not IP, or cut off.
-    pub(super) fn read(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn read(frame: &[u8]) -> Option<Self> {
         let (mut ethertype, mut at) = (half(frame, ETHERTYPE)?, ETHERNET_LEN);
         for _ in 0..MAX_VLAN_TAGS {
             if matches!(ethertype, TYPE_VLAN | TYPE_QINQ) {
@@ -51,7 +51,7 @@ impl Headers {
     }
 
     /// Reads the frame of a client over a stream.
-    pub(super) fn of_stream(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn of_stream(frame: &[u8]) -> Option<Self> {
         let header = StreamHeader::read(frame)?;
         let source = match header.is_ipv6() {
             true => IpAddr::from(*frame.get(v6::SOURCE..)?.first_chunk::<16>()?),
@@ -60,8 +60,13 @@ impl Headers {
         Some(Self { source, destination: None, message: Some(STREAM_MESSAGE) })
     }
 
+    /// Where its DNS message starts, if it can have one.
+    pub(crate) fn message(&self) -> Option<usize> {
+        self.message
+    }
+
     /// The qname and the qtype, if the message begins with a question.
-    pub(super) fn question<'f>(&self, frame: &'f [u8]) -> Option<(&'f [u8], u16)> {
+    pub(crate) fn question<'f>(&self, frame: &'f [u8]) -> Option<(&'f [u8], u16)> {
         let at = self.message? + HEADER_LEN;
         let rest = frame.get(at..)?;
         let qname = rest.get(..name::length(rest)?)?;

@@ -6,11 +6,11 @@
 
 mod file;
 mod filter;
-mod headers;
+pub(crate) mod headers;
 mod pipe;
 mod recorder;
 mod session;
-mod stream;
+pub(crate) mod stream;
 pub mod testing;
 mod trace;
 

@@ -17,7 +17,7 @@ const FIRST_PORT: u16 = 0xc000;
 const HOPS: u8 = 64;
 
 /// The packet, and the transport it really came over. `None`: the frame has no such header.
-pub(super) fn packet_of(frame: &[u8], leaves: bool) -> Option<(Vec<u8>, &'static str)> {
+pub(crate) fn packet_of(frame: &[u8], leaves: bool) -> Option<(Vec<u8>, &'static str)> {
     let (header, client) = (StreamHeader::read(frame)?, Headers::of_stream(frame)?.source);
     let message = frame.get(STREAM_MESSAGE..)?;
     let port = FIRST_PORT | header.token().place & !FIRST_PORT;

@@ -298,8 +298,9 @@ fn a_pipe_in_place_of_any_file_is_told_and_not_waited_for() {
     let text = ALL_PATHS.replace("FOLDER", folder.0.to_str().unwrap());
     let file = folder.config("net_null0", &text);
     let text = fs::read_to_string(&file).unwrap();
-    let entries = format!("[control]\nentries = \"{}\"\n", folder.path("entries"));
-    fs::write(&file, text.replacen("[control]\n", &entries, 1)).unwrap();
+    let (entries, crashes) = (folder.path("entries"), folder.path("crashes"));
+    let kept = format!("[control]\nentries = \"{entries}\"\ncrashes = \"{crashes}\"\n");
+    fs::write(&file, text.replacen("[control]\n", &kept, 1)).unwrap();
     let config = ConfigText::read(Path::new(&file)).unwrap().config;
     use PathUse::{Read, Write};
     let files: Vec<_> =

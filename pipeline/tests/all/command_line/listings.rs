@@ -9,6 +9,7 @@ use pmdns_control::answers::{
     InstanceState, RecordPage, UpstreamTable, Views,
 };
 use pmdns_control::cache::CachePage;
+use pmdns_control::crashes::CrashList;
 use pmdns_control::health::NodeHealth;
 use pmdns_control::hitters::{Floods, HitterTable, LimitTable};
 use pmdns_control::lookup::LookupReport;
@@ -40,6 +41,7 @@ fn listings() -> Vec<(&'static str, serde_json::Value)> {
         ("lookup a.example", json!(LookupReport::default())),
         ("trace", json!(TraceReport::default())),
         ("log --since 10m --client 192.0.2.7", json!(LogPage::default())),
+        ("crash", json!(CrashList::default())),
         ("cache", json!(CachePage::default())),
         ("hitters", json!(HitterTable::default())),
         ("floods", json!(Floods::default())),
