@@ -23,6 +23,7 @@ pub(crate) struct Crashes {
     list: CrashList,
     /// For one of this process; `None`: nobody would keep it.
     memory: Option<CrashMemory>,
+    ports: usize,
 }
 
 impl Crashes {
@@ -36,16 +37,14 @@ impl Crashes {
                 None
             })
             .unwrap_or_default();
-        let wires = config.ports.len();
-        let names = config.ports.iter().map(|port| port.name.clone());
-        let names: Vec<String> = names.chain(["streams".to_owned()]).collect();
-        let list = list(&records, &names, wires);
+        let names: Vec<String> = config.ports.iter().map(|port| port.name.clone()).collect();
+        let list = list(&records, &names);
         let news = records.get(known..).unwrap_or_default();
         news.iter().for_each(log_crash);
         if let Some(path) = config.control.crashes.as_deref().filter(|_| !news.is_empty()) {
             match write(&list, path) {
                 Ok(()) => {
-                    tracing::warn!("the packets of the last crashes are in {}", path.display())
+                    tracing::warn!("what crashes have left is in {}", path.display())
                 }
                 Err(error) => tracing::error!("control.crashes: {}: {error}", path.display()),
             }
@@ -55,7 +54,7 @@ impl Crashes {
             tracing::warn!("a crash will leave no packets: {error}");
             None
         });
-        Self { list, memory }
+        Self { list, memory, ports: config.ports.len() }
     }
 
     /// Adds a copy of what the next process reads.
@@ -67,7 +66,8 @@ impl Crashes {
 
     /// From now on a crash leaves what these cores have in hand.
     pub(crate) fn watch(&self, hands: Vec<Arc<InHand>>) {
-        let watched = self.memory.as_ref().map(|memory| memory.watch(hands, VERSION)).transpose();
+        let watched =
+            self.memory.as_ref().map(|memory| memory.watch(hands, VERSION, self.ports)).transpose();
         if let Err(error) = watched {
             tracing::warn!("a crash will leave no packets: {error}");
         }

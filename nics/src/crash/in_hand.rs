@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, 
 
 use crate::frame::{Frame, MAX_BURST};
 
-/// The packets that one data core has in hand. The core writes, and the handler of a signal reads.
+/// The packets that one data core has in hand. The core writes, and the handler of a signal reads. No two share a line of memory.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct InHand {
     core: u32,
     /// The thread of the core (`pthread_self`); 0: it has not begun.
@@ -85,8 +86,9 @@ impl InHand {
     }
 }
 
-/// A number of this thread that no other one has. Nothing is asked of the kernel, so a handler of signals may ask.
-fn this_thread() -> u64 {
+/// A number of this thread that no other one has meanwhile, and never 0. Nothing is asked of the kernel, so a handler of signals
+/// may ask.
+pub(super) fn this_thread() -> u64 {
     // SAFETY: it takes nothing, and only reads where the thread keeps its own address.
     unsafe { libc::pthread_self() }
 }
@@ -106,7 +108,7 @@ mod tests {
         }
         let hand = InHand::new(7);
         let other = std::thread::scope(|threads| {
-            threads.spawn(|| hand.adopt_thread());
+            threads.spawn(|| hand.adopt_thread()).join().unwrap();
             hand.is_of_this_thread()
         });
         assert!(!other);

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use memmap2::MmapOptions;
+use pmdns_config::narrow::to_u32;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
 };
@@ -17,6 +18,9 @@ use super::signals::{Watch, install};
 
 /// The length stays, and so do the seals.
 pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// Bytes that are written at a time.
+const PAGE: usize = 4096;
 
 /// Why memory of another process has no crashes to read.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +51,12 @@ impl CrashMemory {
         ftruncate(&file, SIZE as u64)?;
         fcntl_add_seals(&file, SEALS)?;
         let (bytes, place) = written(before);
-        file.write_all_at(&bytes, 0)?;
+        // What is not written is zero, and takes no memory.
+        for (chunk, at) in bytes.chunks(PAGE).zip((0..).step_by(PAGE)) {
+            if chunk.iter().any(|byte| *byte != 0) {
+                file.write_all_at(chunk, at)?;
+            }
+        }
         Ok(Self { file, place })
     }
 
@@ -71,9 +80,15 @@ impl CrashMemory {
         read(&bytes).ok_or(BadCrashMemory::OtherLayout)
     }
 
-    /// From now on a signal that ends this process leaves there what these cores have in hand. It is called once.
-    pub fn watch(&self, hands: Vec<Arc<InHand>>, version: &'static str) -> io::Result<()> {
+    /// From now on a signal that ends this process, which has so many ports, leaves there what these cores have in hand. It is
+    /// called once.
+    pub fn watch(
+        &self,
+        hands: Vec<Arc<InHand>>,
+        version: &'static str,
+        wires: usize,
+    ) -> io::Result<()> {
         let mapping = MmapOptions::new().len(SIZE).map_raw(&self.file)?;
-        install(Watch::new(mapping, self.place, hands, version))
+        install(Watch::new(mapping, self.place, hands, (version, to_u32(wires))))
     }
 }

@@ -8,6 +8,8 @@
 //! Numbers are in the order of this machine. The memory is zero at first.
 
 use std::array;
+use std::cell::Cell;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use pmdns_config::narrow::to_u8;
 
@@ -31,6 +33,7 @@ const COUNT: usize = 16;
 const PROCESS: usize = 20;
 const VERSION: usize = 24;
 const MAX_VERSION: usize = 32;
+const WIRES: usize = 56;
 const HEAD: usize = 64;
 const CRASH: usize = HEAD + MAX_CRASH_PACKETS * PACKET;
 
@@ -39,7 +42,7 @@ const PACKET_CORE: usize = 0;
 const PACKET_LEN: usize = 4;
 const PACKET_PORT: usize = 6;
 const PACKET_HEAD: usize = 8;
-const PACKET: usize = 256;
+const PACKET: usize = 1536;
 
 /// All of the memory.
 pub(super) const SIZE: usize = HEADER + MAX_CRASHES * CRASH;
@@ -60,6 +63,8 @@ pub struct CrashRecord {
     pub process: u32,
     /// Its version.
     pub version: String,
+    /// How many ports it had. Those behind them are of streams.
+    pub wires: u32,
     /// What the cores had in hand; those of that core come first.
     pub packets: Vec<PacketInHand>,
 }
@@ -85,6 +90,7 @@ pub(super) struct Head<'h> {
     pub(super) time: u64,
     pub(super) process: u32,
     pub(super) version: &'h str,
+    pub(super) wires: u32,
 }
 
 /// Writes a crash piece by piece by `put`, which is told where. It takes nothing and asks for nothing, so a handler of signals may
@@ -102,26 +108,30 @@ impl<P: FnMut(usize, &[u8])> CrashWriter<P> {
         let mut writer = Self { put, start, count: 0 };
         let version = head.version.as_bytes();
         writer.put(VERSION, &version[..version.len().min(MAX_VERSION)]);
+        writer.put(WIRES, &head.wires.to_ne_bytes());
         writer.put(PROCESS, &head.process.to_ne_bytes());
         writer.put(TIME, &head.time.to_ne_bytes());
         writer.put(CORE, &head.core.unwrap_or(NO_CORE).to_ne_bytes());
+        // From now on there is a crash to read.
+        compiler_fence(Ordering::Release);
         writer.put(SIGNAL, &head.signal.to_ne_bytes());
         Some(writer)
     }
 
-    /// Adds a packet of which these are the first bytes. Says whether there was room.
-    pub(super) fn add(&mut self, core: u32, port: u8, len: u16, bytes: &[u8]) -> bool {
+    /// Adds a packet of this length. Returns where its first bytes belong, of which there are [`PACKET_BYTES`] at most. `None`:
+    /// there is no more room.
+    pub(super) fn add(&mut self, core: u32, port: u8, len: u16) -> Option<usize> {
         let at = HEAD + self.count as usize * PACKET;
         if at + PACKET > CRASH {
-            return false;
+            return None;
         }
         self.put(at + PACKET_CORE, &core.to_ne_bytes());
         self.put(at + PACKET_LEN, &len.to_ne_bytes());
         self.put(at + PACKET_PORT, &[port]);
-        self.put(at + PACKET_HEAD, &bytes[..bytes.len().min(PACKET_BYTES)]);
         self.count += 1;
+        compiler_fence(Ordering::Release);
         self.put(COUNT, &self.count.to_ne_bytes());
-        true
+        Some(self.start + at + PACKET_HEAD)
     }
 
     fn put(&mut self, at: usize, bytes: &[u8]) {
@@ -137,14 +147,18 @@ pub(super) fn written(crashes: &[CrashRecord]) -> (Vec<u8>, usize) {
     bytes[..KNOWN].copy_from_slice(&MAGIC);
     bytes[KNOWN] = to_u8(known.len());
     for (place, crash) in known.iter().enumerate() {
-        let CrashRecord { signal, core, time, process, version, packets } = crash;
-        let (signal, core, time, process) = (*signal, *core, *time, *process);
-        let put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
-        let head = Head { signal, core, time, process, version };
-        let writer = CrashWriter::begin(put, place, head);
-        if let Some(mut writer) = writer {
+        let CrashRecord { signal, core, time, process, version, wires, packets } = crash;
+        let (signal, core, time) = (*signal, *core, *time);
+        let bytes = Cell::from_mut(&mut bytes[..]).as_slice_of_cells();
+        let put = |at: usize, field: &[u8]| {
+            bytes[at..].iter().zip(field).for_each(|(to, from)| to.set(*from));
+        };
+        let head = Head { signal, core, time, process: *process, version, wires: *wires };
+        if let Some(mut writer) = CrashWriter::begin(put, place, head) {
             for PacketInHand { core, port, len, bytes } in packets {
-                writer.add(*core, *port, *len, bytes);
+                if let Some(at) = writer.add(*core, *port, *len) {
+                    put(at, &bytes[..bytes.len().min(PACKET_BYTES)]);
+                }
             }
         }
     }
@@ -185,6 +199,7 @@ fn read_crash(bytes: &[u8]) -> Option<CrashRecord> {
         core: Some(number(bytes, CORE)).filter(|core| *core != NO_CORE),
         time: u64::from_ne_bytes(array::from_fn(|at| bytes[TIME + at])),
         process: number(bytes, PROCESS),
+        wires: number(bytes, WIRES),
         version: version.take_while(char::is_ascii_graphic).collect(),
         packets: packets.collect(),
     })
@@ -230,13 +245,14 @@ mod tests {
     fn crash() -> impl Strategy<Value = CrashRecord> {
         let packets = prop::collection::vec(packet(), 0..9);
         let core = prop::option::of(0u32..99);
-        (1u32..64, core, any::<u64>(), any::<u32>(), "[!-~]{0,32}", packets).prop_map(
-            |(signal, core, time, process, version, packets)| CrashRecord {
+        (1u32..64, core, any::<u64>(), any::<[u32; 2]>(), "[!-~]{0,32}", packets).prop_map(
+            |(signal, core, time, [process, wires], version, packets)| CrashRecord {
                 signal,
                 core,
                 time,
                 process,
                 version,
+                wires,
                 packets,
             },
         )
@@ -288,13 +304,21 @@ mod tests {
 
     #[test]
     fn no_crash_writes_beyond_its_place() {
-        let head = Head { signal: 11, core: None, time: 1, process: 2, version: &"v".repeat(99) };
+        let head = Head {
+            signal: 11,
+            core: None,
+            time: 1,
+            process: 2,
+            version: &"v".repeat(99),
+            wires: 1,
+        };
         let mut last = 0;
         let put = |at: usize, bytes: &[u8]| last = last.max(at + bytes.len());
         let mut writer = CrashWriter::begin(put, 1, head).unwrap();
-        let packet = [1; 2 * PACKET];
-        let added = iter::from_fn(|| writer.add(0, 0, 9, &packet).then_some(())).count();
-        assert_eq!((added, last), (MAX_CRASH_PACKETS, HEADER + 2 * CRASH));
+        let (added, place) =
+            iter::from_fn(|| writer.add(0, 0, 9)).fold((0, 0), |(n, _), at| (n + 1, at));
+        assert_eq!((added, place + PACKET_BYTES), (MAX_CRASH_PACKETS, HEADER + 2 * CRASH));
+        assert!(last <= place);
         assert!(CrashWriter::begin(|_, _| {}, MAX_CRASHES, head).is_none());
     }
 

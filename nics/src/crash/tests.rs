@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
@@ -44,6 +44,7 @@ fn the_newest_crashes_are_kept() {
         time: 1,
         process,
         version: "1".to_owned(),
+        wires: 1,
         packets: Vec::new(),
     };
     let crashes: Vec<_> = (0..20).map(crash).collect();
@@ -87,23 +88,47 @@ fn a_process_that_crashes() {
         time: 1,
         process: 2,
         version: "1".to_owned(),
+        wires: 1,
         packets: vec![PacketInHand { core: 1, port: 0, len: 3, bytes: b"one".to_vec() }],
     };
     let memory = CrashMemory::new(&[before]).unwrap();
     let (idle, own) = (Arc::new(InHand::new(8)), Arc::new(InHand::new(9)));
     own.note([&frame].into_iter());
-    if end != "kill" {
-        own.adopt_thread();
-    }
-    memory.watch(vec![idle, own], "test").unwrap();
+    own.adopt_thread();
+    memory.watch(vec![idle, own], "test", 1).unwrap();
     println!("memory {}", memory.descriptor().as_raw_fd());
     std::io::stdout().flush().unwrap();
     let _ = std::io::stdin().read(&mut [0]);
     match end.as_str() {
         "abort" => std::process::abort(),
-        // SAFETY: none. It ends the process, as it is to.
-        "fault" => unsafe { std::ptr::null_mut::<u8>().wrapping_add(8).write_volatile(1) },
+        "fault" => fault(),
+        "both" => {
+            let both = Barrier::new(2);
+            std::thread::scope(|threads| {
+                for _ in 0..2 {
+                    threads.spawn(|| {
+                        both.wait();
+                        fault();
+                    });
+                }
+            });
+        }
         _ => std::thread::sleep(std::time::Duration::from_secs(60)),
+    }
+}
+
+fn fault() {
+    // SAFETY: none. It ends the process, as it is to.
+    unsafe { std::ptr::null_mut::<u8>().wrapping_add(8).write_volatile(1) };
+}
+
+#[test]
+fn threads_that_crash_together_leave_one_whole_record() {
+    for _ in 0..20 {
+        let (crashes, _, ended_by) = left_by("both");
+        assert_eq!((ended_by, crashes.len()), (Some(libc::SIGSEGV), 2));
+        let CrashRecord { core, packets, .. } = &crashes[1];
+        assert_eq!((core, packets.len()), (&None, 1));
     }
 }
 

@@ -250,17 +250,21 @@ impl<W: Write> NgWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a packet of the interface of this number, as it was so many nanoseconds after 1970.
+    /// Adds a packet of the interface of this number, as it was so many nanoseconds after 1970. `length` is that of all of it: of a
+    /// longer one these are the first bytes.
     pub fn write(
         &mut self,
         interface: usize,
         time_ns: u64,
-        packet: &[u8],
+        (packet, length): (&[u8], usize),
         direction: Direction,
         comment: &str,
     ) -> io::Result<()> {
-        let len = u32::try_from(packet.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        for word in [to_u32(interface), low_u32(time_ns >> 32), low_u32(time_ns), len, len] {
+        let [kept, length] = [packet.len(), length.max(packet.len())].map(u32::try_from);
+        let (Ok(kept), Ok(length)) = (kept, length) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        for word in [to_u32(interface), low_u32(time_ns >> 32), low_u32(time_ns), kept, length] {
             self.word(word);
         }
         self.padded(packet);

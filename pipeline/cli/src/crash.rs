@@ -28,7 +28,9 @@ pub fn write_crashes(list: &CrashList, output: impl Write) -> io::Result<usize> 
             let place = ports.iter().position(|port| *port == port_of(packet)).unwrap_or_default();
             let time = crash.time.saturating_mul(SECOND_NS);
             let (bytes, comment) = (bytes_of(&packet.bytes)?, comment(crash, packet));
-            writer.write(place, time, &bytes, Direction::In, &comment)?;
+            // Made up headers are of what is there.
+            let length = if packet.is_stream { 0 } else { packet.length as usize };
+            writer.write(place, time, (&bytes, length), Direction::In, &comment)?;
         }
     }
     writer.flush()?;
@@ -43,8 +45,8 @@ fn comment(crash: &Crash, packet: &CrashedPacket) -> String {
     let Crash { signal, process, version, .. } = crash;
     let CrashedPacket { core, in_a_row, length, .. } = packet;
     format!(
-        "in hand on core {core} when process {process} (pmdns {version}) got {signal}; {length} bytes, in {in_a_row} \
-         crashes in a row"
+        "in hand on core {core} when process {process} (pmdns {version}) got {signal}; {length} bytes; crashes in a row: \
+         {in_a_row}"
     )
 }
 

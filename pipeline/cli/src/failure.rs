@@ -42,6 +42,9 @@ pub enum Failure {
         /// Why.
         source: io::Error,
     },
+    /// There is nothing to write.
+    #[error("no crash has left packets, so nothing was written; only a keeper has them kept")]
+    NoCrash,
     /// The instance does not do it.
     #[error(transparent)]
     Ask(#[from] ClientError),
@@ -127,7 +130,7 @@ impl Failure {
         match self {
             Self::Program(error) => error.exit_code,
             Self::Config(_) | Self::Import(_) | Self::Write { .. } | Self::Reload(_) => 2,
-            Self::Upgrade(_) => 1,
+            Self::Upgrade(_) | Self::NoCrash => 1,
             Self::Ask(error)
             | Self::Capture(CaptureError::Ask(error))
             | Self::Top(TopError::Ask(error))

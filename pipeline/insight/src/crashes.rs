@@ -1,5 +1,6 @@
 //! What crashes have left, for operators: the bytes of another process, of which nothing has been checked.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use pmdns_config::{readable, type_name};
@@ -12,21 +13,19 @@ use crate::capture::stream::packet_of;
 /// The bytes of a DNS message before its flags: the ID, which is another one each time.
 const ID: usize = 2;
 
-/// The list of these crashes, the newest one last. `ports` has their names, and those behind `wires` are of streams.
-pub fn list(records: &[CrashRecord], ports: &[String], wires: usize) -> CrashList {
-    let crashes = (0..records.len()).rev().map(|at| {
-        let CrashRecord { signal, core, time, process, version, packets } = &records[at];
+/// The list of these crashes, the newest one last. `ports` has the names of ports in use now, without that of streams.
+pub fn list(records: &[CrashRecord], ports: &[String]) -> CrashList {
+    let marks: Vec<HashSet<&[u8]>> = records
+        .iter()
+        .map(|crash| crash.packets.iter().map(|it| mark_of(crash, it)).collect())
+        .collect();
+    let crashes = records.iter().enumerate().rev().map(|(at, crash)| {
+        let CrashRecord { signal, core, time, process, version, packets, .. } = crash;
         let packets = packets.iter().map(|packet| {
-            let is_stream = usize::from(packet.port) >= wires;
-            let mark = mark_of(packet, is_stream);
-            let before = records[..at].iter().rev();
-            let has_it = |crash: &&CrashRecord| {
-                let same =
-                    |other: &PacketInHand| mark_of(other, usize::from(other.port) >= wires) == mark;
-                crash.packets.iter().any(same)
-            };
-            let in_a_row = 1 + before.take_while(has_it).map(|_| 1).sum::<u32>();
-            report_packet(packet, is_stream, ports, in_a_row)
+            let (before, mark) = (marks[..at].iter().rev(), mark_of(crash, packet));
+            let in_a_row =
+                1 + before.take_while(|marks| marks.contains(mark)).map(|_| 1).sum::<u32>();
+            report_packet(crash, packet, ports, in_a_row)
         });
         Crash {
             time: *time,
@@ -40,31 +39,42 @@ pub fn list(records: &[CrashRecord], ports: &[String], wires: usize) -> CrashLis
     CrashList { crashes: crashes.collect() }
 }
 
-fn headers_of(packet: &PacketInHand, is_stream: bool) -> Option<Headers> {
-    if is_stream { Headers::of_stream(&packet.bytes) } else { Headers::read(&packet.bytes) }
+fn is_stream(crash: &CrashRecord, packet: &PacketInHand) -> bool {
+    u32::from(packet.port) >= crash.wires
+}
+
+fn headers_of(crash: &CrashRecord, packet: &PacketInHand) -> Option<Headers> {
+    let read = if is_stream(crash, packet) { Headers::of_stream } else { Headers::read };
+    read(&packet.bytes)
 }
 
 /// By what a packet is known again: its DNS message without the ID, whoever sends it; else all of it.
-fn mark_of(packet: &PacketInHand, is_stream: bool) -> &[u8] {
-    let message = headers_of(packet, is_stream).and_then(|headers| headers.message());
+fn mark_of<'p>(crash: &CrashRecord, packet: &'p PacketInHand) -> &'p [u8] {
+    let message = headers_of(crash, packet).and_then(|headers| headers.message());
     let message = message.and_then(|at| packet.bytes.get(at + ID..));
     message.filter(|message| !message.is_empty()).unwrap_or(&packet.bytes)
 }
 
 fn report_packet(
+    crash: &CrashRecord,
     packet: &PacketInHand,
-    is_stream: bool,
     ports: &[String],
     in_a_row: u32,
 ) -> CrashedPacket {
     let PacketInHand { core, port, len, bytes } = packet;
-    let headers = headers_of(packet, is_stream);
+    let (headers, is_stream) = (headers_of(crash, packet), is_stream(crash, packet));
     let question = headers.and_then(|headers| headers.question(bytes));
-    let name = ports.get(usize::from(*port)).cloned();
+    // Another configuration may have had others under these numbers.
+    let are_same = usize::try_from(crash.wires) == Ok(ports.len());
+    let name = ports.get(usize::from(*port)).filter(|_| are_same);
     let made_up = packet_of(bytes, false).filter(|_| is_stream);
     CrashedPacket {
         core: *core,
-        port: name.unwrap_or_else(|| format!("port {port}")),
+        port: match name {
+            _ if is_stream => "streams".to_owned(),
+            Some(name) => name.clone(),
+            None => format!("port {port}"),
+        },
         client: headers.map(|headers| headers.source),
         question: question.map(|(name, qtype)| format!("{} {}", readable(name), type_name(qtype))),
         in_a_row,
@@ -97,7 +107,7 @@ mod tests {
 
     fn crash(packets: Vec<PacketInHand>) -> CrashRecord {
         let version = "1.2.3".to_owned();
-        CrashRecord { signal: 6, core: Some(1), time: 9, process: 7, version, packets }
+        CrashRecord { signal: 6, core: Some(1), time: 9, process: 7, version, wires: 1, packets }
     }
 
     #[test]
@@ -110,7 +120,7 @@ mod tests {
             crash(vec![packet("b.example. A", 2), packet("a.example. A", 2)]),
             crash(vec![packet("a.example. A", 3)]),
         ];
-        let list = list(&records, &["lan".to_owned()], 1);
+        let list = list(&records, &["lan".to_owned()]);
         let in_a_row = |crash: &Crash| crash.packets.iter().map(|it| it.in_a_row).collect();
         let counts: Vec<Vec<u32>> = list.crashes.iter().map(in_a_row).collect();
         assert_eq!(counts, [vec![3], vec![1, 2], vec![1], vec![1], vec![1]]);
@@ -122,20 +132,23 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_no_more_has_a_number() {
-        let list = list(&[crash(vec![packet("a.example. A", 1)])], &[], 1);
-        assert_eq!(list.crashes[0].packets[0].port, "port 0");
+    fn ports_of_another_configuration_have_numbers() {
+        let ports = ["lan".to_owned(), "wan".to_owned()];
+        for ports in [&ports[..], &[]] {
+            let list = list(&[crash(vec![packet("a.example. A", 1)])], ports);
+            assert_eq!(list.crashes[0].packets[0].port, "port 0");
+        }
     }
 
     proptest! {
         #[test]
-        fn no_bytes_stop_it(bytes: Vec<u8>, cut in 0usize..99, port: u8, len: u16, wires in 0usize..3) {
+        fn no_bytes_stop_it(bytes: Vec<u8>, cut in 0usize..99, port: u8, len: u16, wires in 0u32..3) {
             let mut nearly = packet("a.example. A", 1).bytes;
             nearly.truncate(cut);
             nearly.extend(&bytes);
             let packets = [bytes, nearly].map(|bytes| PacketInHand { core: 1, port, len, bytes });
-            let records = [crash(packets.to_vec()), crash(packets.to_vec())];
-            let list = list(&records, &["lan".to_owned()], wires);
+            let crash = CrashRecord { wires, ..crash(packets.to_vec()) };
+            let list = list(&[crash.clone(), crash], &["lan".to_owned()]);
             prop_assert!(list.crashes[0].packets.iter().all(|packet| packet.in_a_row == 2));
         }
     }

@@ -117,10 +117,14 @@ impl HandOver {
         })
     }
 
-    /// The cache that this process writes to, and passes on.
-    pub(crate) fn set_cache(&mut self, jobs: CacheJobs, config: &Config) {
+    /// The cache that this process writes to, and passes on. If it is alone, all is kept before it serves: what comes first may be
+    /// what crashes it.
+    pub(crate) fn set_cache(&mut self, jobs: CacheJobs, config: &Config, is_alone: bool) {
         self.cache = Some(CacheWriting::new(jobs, config));
         self.follow(config);
+        if is_alone {
+            self.keep(Instant::now());
+        }
     }
 
     /// This configuration is in use from now on.

@@ -100,7 +100,7 @@ impl<'c> Instance<'c> {
             services.set_role(take_over.role());
         }
         let has_come_with_cache = engine.take_cache(config)?;
-        hand_over.set_cache(services.cache_jobs.clone(), config);
+        hand_over.set_cache(services.cache_jobs.clone(), config, take_over.is_none());
         let running = engine.start(config, true)?;
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
         let keeper = keeper(config, &services.cache_jobs, !has_come_with_cache, core)?;

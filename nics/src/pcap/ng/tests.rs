@@ -15,7 +15,7 @@ fn written(packets: &[(usize, &[u8])]) -> Vec<u8> {
     let interfaces = [("p0", LinkType::Ethernet), ("streams", LinkType::Raw)];
     let mut writer = NgWriter::new(Vec::new(), "pmdns", interfaces).unwrap();
     for (interface, packet) in packets {
-        writer.write(*interface, 7_000_000_123, packet, Direction::In, "a comment").unwrap();
+        writer.write(*interface, 7_000_000_123, (packet, 0), Direction::In, "a comment").unwrap();
     }
     assert_eq!(writer.written(), writer.output.len() as u64);
     writer.output

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use pmdns_config::files::open_to_replace;
+use pmdns_control::crashes::CrashList;
 use pmdns_control::trace::{MAX_SECONDS, MAX_SECONDS_OF_USERS, PacketSearch};
 use pmdns_control::{Call, ask};
 
@@ -101,11 +102,14 @@ impl Crash {
     pub(super) fn run(self) -> Result<(), Failure> {
         let Self { pcap, instance, json } = self;
         let Some(path) = pcap else { return instance.show(ask::Crashes, json) };
-        let list = serde_json::from_str(&instance.client()?.ask(&Call::Crashes)?)?;
+        let list: CrashList = serde_json::from_str(&instance.client()?.ask(&Call::Crashes)?)?;
+        if list.crashes.is_empty() {
+            return Err(Failure::NoCrash);
+        }
         let written = open_to_replace(&path, MODE).map(BufWriter::new);
         let written = written.and_then(|file| write_crashes(&list, file));
         let packets = written.map_err(|source| Failure::Write { path, source })?;
-        Ok(writeln!(errors(), "{packets} packets written")?)
+        Ok(writeln!(errors(), "packets written: {packets}")?)
     }
 }
 

@@ -160,11 +160,11 @@ impl<W: Write> CaptureFile<W> {
         let (time, mut comment) = (self.calendar.date_ns(time), self.comment(record));
         let port = usize::from(record.port);
         if !self.filter.is_stream(record.port) {
-            return self.writer.write(port, time, frame, direction, &comment);
+            return self.writer.write(port, time, (frame, frame.len()), direction, &comment);
         }
         let Some((packet, transport)) = packet_of(frame, leaves) else { return Ok(()) };
         comment += &format!(", over {transport}: its IP and UDP headers are made up");
-        self.writer.write(port, time, &packet, direction, &comment)
+        self.writer.write(port, time, (&packet, packet.len()), direction, &comment)
     }
 
     /// What pmdns did with a packet.
