@@ -83,6 +83,10 @@ pub(super) fn is_over_af_xdp(port: &PortSettings) -> bool {
     port.device.starts_with("net_af_xdp")
 }
 
+fn is_pair(vlan: &Vlan) -> bool {
+    matches!(vlan, Vlan::Double(..))
+}
+
 /// Why a port cannot pass.
 pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
     let options = || port.device.split(',').map(str::trim);
@@ -93,9 +97,9 @@ pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
         None if is_over_af_xdp(port) && port.share_with_kernel => {
             Some(format!("port `{name}`: `share_with_kernel`"))
         }
-        // A packet socket does not give tags in the frame.
-        None if is_over_af_xdp(port) && port.vlans != [Vlan::Untagged] => {
-            Some(format!("port `{name}`: `vlans`"))
+        // A packet socket gives the outer tag beside the frame. Its driver puts it back as a customer's, which it may not have been.
+        None if is_over_af_xdp(port) && port.vlans.iter().any(is_pair) => {
+            Some(format!("port `{name}`: a pair of `vlans`"))
         }
         None if is_over_af_xdp(port) => {
             port.tap.is_some().then(|| format!("port `{name}`: its `tap`"))

@@ -1,12 +1,13 @@
 //! Processes take over from each other while clients ask over an AF_XDP port. No query is lost.
 
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use crate::af_xdp::{config, lay_cable};
 use crate::handover::{DRAINS, EACH, TCP, UNDER_WAY, ask, ask_by, connect, longer, lost};
 use crate::handover_ends::GOES_ON;
-use crate::harness::{isolated_alone, reserve_huge_pages, sh};
+use crate::harness::{isolated_alone, path, reserve_huge_pages, sh};
 use crate::nsd;
 use crate::pmdns::{IS_ALONE, Pmdns, run_to_failure};
 
@@ -17,6 +18,16 @@ const OWN_SOCKETS: &str = "the ports over AF_XDP have their own sockets";
 /// dnsperf at the other end of the cable.
 const DNSPERF: &str = "ip netns exec client dnsperf";
 const SERVER: &str = "10.98.0.2";
+
+/// Programs that put a tag on a frame, with VLAN 7, and take it off (bpf-helpers(7)).
+const TAGS: &str = r#"
+#define SECTION(name) __attribute__((section(name), used))
+static long (*vlan_push)(void *frame, unsigned short type, unsigned short id) = (void *)18;
+static long (*vlan_pop)(void *frame) = (void *)19;
+SECTION("tc_push") int put_on(void *frame) { return vlan_push(frame, __builtin_bswap16(0x8100), 7) != 0 ? 2 : 0; }
+SECTION("tc_pop") int take_off(void *frame) { return vlan_pop(frame) != 0 ? 2 : 0; }
+char licence[] SECTION("license") = "GPL";
+"#;
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
@@ -107,16 +118,58 @@ fn a_port_that_is_shared_with_the_kernel_is_refused_and_serves_on() {
     );
 }
 
-/// Runs `story` from the first process to the one that is left, while clients ask. At most so many queries are lost. Who is left
-/// hands over, and leaves no program on the interface.
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn processes_whose_clients_have_tags_follow_each_other_and_no_query_is_lost() {
+    let name = "processes_whose_clients_have_tags_follow_each_other_and_no_query_is_lost";
+    let config = config().replace("addresses", "vlans = [7]\naddresses");
+    lab_over(name, 0, (lay_cable_with_tags, config), |first, config| {
+        let mut running = first;
+        for number in 0..longer("SECONDS", SECONDS) / EACH {
+            thread::sleep(Duration::from_secs(1));
+            running = running.hand_over(&format!("next-{number}"), config);
+            running.wait_for(OWN_SOCKETS);
+        }
+        running
+    });
+}
+
+/// A cable whose client puts a tag on what it sends, and takes one off what it gets. Not every kernel has interfaces for VLANs.
+fn lay_cable_with_tags() {
+    lay_cable();
+    // XDP sees no tag that stands beside the frame.
+    sh("ip netns exec client ethtool -K vA rxvlan off txvlan off");
+    let (source, object) = (path("tags.c"), path("tags.o"));
+    fs::write(&source, TAGS).unwrap();
+    let object = object.display();
+    sh(&format!("clang -target bpf -O2 -c {} -o {object}", source.display()));
+    sh("ip netns exec client tc qdisc add dev vA clsact");
+    for (way, section) in [("egress", "tc_push"), ("ingress", "tc_pop")] {
+        let filter = format!("filter add dev vA {way} bpf direct-action obj {object}");
+        // `ip netns exec` would hide the file system of programs.
+        sh(&format!("nsenter --net=/run/netns/client tc {filter} sec {section}"));
+    }
+}
+
 fn lab(name: &str, most: u32, story: impl FnOnce(Pmdns, &str) -> Pmdns) {
+    lab_over(name, most, (lay_cable, config()), story);
+}
+
+/// Runs `story` from the first process to the one that is left, while clients ask over the cable. At most so many queries are lost.
+/// Who is left hands over, and leaves no program on the interface.
+fn lab_over(
+    name: &str,
+    most: u32,
+    (lay, config): (impl FnOnce(), String),
+    story: impl FnOnce(Pmdns, &str) -> Pmdns,
+) {
     isolated_alone(&format!("handover_xdp::{name}"), || {
         reserve_huge_pages(1024);
-        lay_cable();
+        lay();
         let _nsd = nsd::start();
         let streams = format!("\n[streams]\ntcp = [\"{TCP}\"]\n");
         let acl = "\n[acl]\nallow = [\"10.0.0.0/8\", \"127.0.0.0/8\"]\n";
-        let config = format!("{}{streams}{acl}", config());
+        let config = format!("{config}{streams}{acl}");
         let first = Pmdns::start(&config);
         sh("ip netns exec client ping -c 2 -W 5 10.98.0.2");
         let (report, left) = thread::scope(|threads| {
