@@ -4,6 +4,7 @@
 //! A [`Tap`](crate::Tap) is one on any machine. [`VhostTap`](crate::dpdk::VhostTap) is one where the kernel has vhost-net.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::{Burst, FramePool};
@@ -38,4 +39,9 @@ pub trait KernelEnd: Send {
 
     /// Waits for so long, or less if there is something to receive and the interface can tell.
     fn wait(&self, most: Duration);
+
+    /// By what another process can have the interface as well. `None`: no other process can.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }

@@ -7,9 +7,11 @@ use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::mem;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
+
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat, major, minor};
 
 use crate::{Burst, FramePool, KernelEnd};
 
@@ -17,6 +19,17 @@ use crate::{Burst, FramePool, KernelEnd};
 pub const TUN: &str = "/dev/net/tun";
 /// `_IOW('T', 202, int)`: takes an `ifreq`.
 pub(crate) const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+/// `_IOR('T', 210, unsigned int)`: fills in an `ifreq`.
+const TUNGETIFF: libc::Ioctl = 0x8004_54d2_u32 as libc::Ioctl;
+/// The numbers of the device file (Documentation/admin-guide/devices.txt).
+const DEVICE: (u32, u32) = (10, 200);
+/// What says how frames are written, and by how many queues.
+const FORM: c_int = libc::IFF_TUN
+    | libc::IFF_TAP
+    | libc::IFF_NO_PI
+    | libc::IFF_VNET_HDR
+    | libc::IFF_MULTI_QUEUE
+    | libc::IFF_DETACH_QUEUE;
 /// `_IOW('T', 226, int)`.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 
@@ -49,6 +62,54 @@ impl Tap {
         let code = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
         if code < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { file }) }
     }
+}
+
+impl Tap {
+    /// The interface of this name whose `descriptor` another process has passed. It is a file of both: each frame that the kernel
+    /// sends is read by one of them. `None`: it is something else.
+    pub fn passed(descriptor: OwnedFd, name: &str) -> Option<Self> {
+        let flags = fcntl_getfl(&descriptor).ok().filter(|_| Self::is(&descriptor, name))?;
+        fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK).ok()?;
+        Some(Self { file: descriptor.into() })
+    }
+
+    /// Whether a descriptor is that of the interface of this name, as [`Tap::open`] makes one. The kernel is asked.
+    pub fn is(descriptor: &OwnedFd, name: &str) -> bool {
+        let is_device = fstat(descriptor).is_ok_and(|stat| {
+            let number = (major(stat.st_rdev), minor(stat.st_rdev));
+            FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && number == DEVICE
+        });
+        let request = is_device.then(|| request_of(descriptor));
+        request.is_some_and(|request| {
+            request.is_ok_and(|request| {
+                let is_form = flags_of(&request) & FORM == libc::IFF_TAP | libc::IFF_NO_PI;
+                is_form && name_in(&request) == name
+            })
+        })
+    }
+}
+
+/// The name and the flags of a queue, which the kernel tells. An error: it is of no interface.
+pub(crate) fn request_of(queue: &impl AsRawFd) -> io::Result<libc::ifreq> {
+    // SAFETY: all-zero bytes are an `ifreq`.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes an `ifreq`, which outlives the call.
+    let code = unsafe { libc::ioctl(queue.as_raw_fd(), TUNGETIFF, &raw mut request) };
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(request) }
+}
+
+/// The flags of a queue.
+pub(crate) fn flags_of(request: &libc::ifreq) -> c_int {
+    // SAFETY: the kernel has set the flags of the union.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    c_int::from(flags.cast_unsigned())
+}
+
+/// The name of its interface, which an operator may have changed.
+pub(crate) fn name_in(request: &libc::ifreq) -> String {
+    let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The device, of which no interface is made yet.
@@ -97,6 +158,10 @@ impl KernelEnd for Tap {
     fn wait(&self, most: Duration) {
         crate::sleeper::poll_files([self.file.as_raw_fd()], most);
     }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
 }
 
 #[cfg(test)]
@@ -110,5 +175,29 @@ mod tests {
             let refused = Tap::open("sixteen-letters!").unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
         }
+    }
+
+    #[test]
+    fn what_another_process_passes_is_taken_only_if_the_kernel_says_that_it_is_the_interface() {
+        for other in ["/dev/null", TUN] {
+            let Ok(file) = File::options().read(true).write(true).open(other) else { continue };
+            assert!(Tap::passed(file.into(), "pm-edge").is_none(), "{other} is no interface");
+        }
+        // Making one needs a right.
+        let Ok(tap) = Tap::open("pmdns-passed") else { return };
+        let copy = || tap.descriptor().unwrap().try_clone_to_owned().unwrap();
+        assert!(Tap::passed(copy(), "pmdns-other").is_none());
+        let passed = Tap::passed(copy(), "pmdns-passed").unwrap();
+        drop(tap);
+        assert!(request_of(&passed.file).is_ok(), "it is there as long as one of them has it");
+        let queue = device().unwrap();
+        let mut request = request_of(&passed.file).unwrap();
+        drop(passed);
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        request.ifr_ifru.ifru_flags = flags.try_into().unwrap();
+        // SAFETY: the file is open, and the request is an `ifreq` that outlives the call.
+        let code = unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETIFF, &raw mut request) };
+        assert_eq!(code, 0);
+        assert!(Tap::passed(queue.into(), "pmdns-passed").is_none(), "it has headers");
     }
 }

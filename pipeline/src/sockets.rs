@@ -8,6 +8,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use pmdns_handover::{Passed, PassedCache};
+use pmdns_nics::Tap;
 
 /// Sockets by what they are for. Who opens one asks here first.
 #[derive(Debug, Default)]
@@ -63,6 +64,25 @@ impl OpenSockets {
 
     pub(crate) fn add_crashes(&mut self, memory: OwnedFd) {
         self.0.push((Passed::Crashes, memory));
+    }
+
+    /// The kernel's ends of ports, with the names of their interfaces.
+    pub(crate) fn take_taps(&mut self) -> Vec<(String, OwnedFd)> {
+        let is_tap = |(passed, _): &mut (Passed, OwnedFd)| matches!(passed, Passed::Tap(_));
+        let taken = self.0.extract_if(.., is_tap).filter_map(|(passed, tap)| match passed {
+            Passed::Tap(name) => Some((name, tap)),
+            _ => None,
+        });
+        taken.collect()
+    }
+
+    /// Drops those that somebody has deleted or renamed. The next process makes others.
+    pub(crate) fn drop_lost_taps(&mut self) {
+        self.0.retain(|(passed, tap)| !matches!(passed, Passed::Tap(name) if !Tap::is(tap, name)));
+    }
+
+    pub(crate) fn add_tap(&mut self, name: String, tap: OwnedFd) {
+        self.0.push((Passed::Tap(name), tap));
     }
 
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {

@@ -97,6 +97,8 @@ mod handover_ends;
 mod handover_quic;
 #[path = "lab/handover_streams.rs"]
 mod handover_streams;
+#[path = "lab/handover_tap.rs"]
+mod handover_tap;
 #[path = "lab/handover_transfer.rs"]
 mod handover_transfer;
 #[path = "lab/handover_xdp.rs"]

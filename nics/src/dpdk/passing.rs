@@ -3,11 +3,14 @@
 //! The kernel takes one socket for a queue of an interface. So the port begins with a packet socket (`net_af_packet`), which gets
 //! what no socket of AF_XDP takes. Its own sockets are opened when the other process has ended, and cores exchange their queues.
 
-use std::net::UdpSocket;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pmdns_config::{InterfaceAddress, PortSettings};
+use pmdns_config::PortSettings;
+use rustix::net::sockopt::{set_ip_freebind, set_ipv6_freebind};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use super::eal::Eal;
 use super::exchange::{Exchange, Exchanged};
@@ -101,13 +104,25 @@ impl ClosedPort {
     }
 }
 
-/// The groups that IPv6 neighbours ask in. Besides, sockets that take in queries to addresses that the kernel has as well: it would
-/// answer them by ICMP, that nobody listens.
+/// The groups that IPv6 neighbours ask in. Besides, sockets that take in queries to addresses that the kernel has as well, or gets
+/// meanwhile: it would answer them by ICMP, that nobody listens.
 fn meanwhile(interface: Option<&Interface>, settings: &PortSettings) -> Vec<OwnedFd> {
     let groups = interface.and_then(|one| one.join_groups(settings).ok());
-    let bind = |one: &InterfaceAddress| UdpSocket::bind((one.address, settings.dns_port)).ok();
-    let sockets = settings.addresses.iter().filter_map(bind).map(OwnedFd::from);
+    let addresses = settings.addresses.iter();
+    let sockets = addresses.filter_map(|one| listen(one.address, settings.dns_port).ok());
     groups.into_iter().flatten().chain(sockets).collect()
+}
+
+/// A socket for UDP at an address that the kernel need not have yet.
+fn listen(address: IpAddr, port: u16) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    match address {
+        IpAddr::V4(_) => set_ip_freebind(&socket, true)?,
+        IpAddr::V6(_) => set_ipv6_freebind(&socket, true)?,
+    }
+    bind(&socket, &SocketAddr::new(address, port))?;
+    Ok(socket)
 }
 
 /// Queues that one core polls. Each packet socket gets a part of what comes, and there is one for each queue to either side.
@@ -207,5 +222,20 @@ impl Nic for PassingNic {
 
     fn close(self: Box<Self>) {
         *lock(&self.nics) = Nics::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_taken_in_at_addresses_that_the_kernel_does_not_have_yet() {
+        for address in ["192.0.2.53", "2001:db8::53"] {
+            let address: IpAddr = address.parse().unwrap();
+            let outcome = listen(address, 0);
+            // Not every kernel has IPv6.
+            assert!(outcome.is_ok() || address.is_ipv6(), "{address}: {outcome:?}");
+        }
     }
 }

@@ -7,16 +7,13 @@
 use std::ffi::c_int;
 use std::fs;
 use std::io;
-use std::mem;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
 use pmdns_config::narrow::to_u32;
 
-use crate::tap::{TUN, TUNSETIFF, device};
+use crate::tap::{TUN, TUNSETIFF, device, flags_of, name_in, request_of};
 use crate::xdp::bpf::{Attributes, INSTRUCTION, PROGRAM_LOAD, bpf, descriptor};
 
-/// `_IOR('T', 210, unsigned int)`: writes an `ifreq`.
-const TUNGETIFF: libc::Ioctl = 0x8004_54d2_u32 as libc::Ioctl;
 /// `_IOR('T', 224, int)`: takes the descriptor of a program, or -1.
 const TUNSETSTEERINGEBPF: libc::Ioctl = 0x8004_54e0_u32 as libc::Ioctl;
 /// `_IOW('T', 217, int)`: takes an `ifreq`.
@@ -134,7 +131,7 @@ fn queue_of(interface: &str) -> io::Result<Option<OwnedFd>> {
 
 /// Another queue of the interface of `queue`, which is detached: nothing comes to it.
 fn holder_of(queue: &OwnedFd) -> io::Result<OwnedFd> {
-    let mut request = request_of(queue.as_raw_fd())?;
+    let mut request = request_of(queue)?;
     let holder = device()?.into();
     // The interface takes the kind of headers of the queue that came last, so it has to be that of the others.
     request.ifr_ifru.ifru_flags = to_flags(flags_of(&request) & KIND)?;
@@ -154,27 +151,10 @@ fn to_flags(flags: c_int) -> io::Result<libc::c_short> {
     libc::c_short::try_from(flags).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// The name and the flags of a queue.
-fn request_of(queue: RawFd) -> io::Result<libc::ifreq> {
-    // SAFETY: all-zero bytes are an `ifreq`.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // SAFETY: the kernel writes an `ifreq`, which outlives the call.
-    let code = unsafe { libc::ioctl(queue, TUNGETIFF, &raw mut request) };
-    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(request) }
-}
-
-fn flags_of(request: &libc::ifreq) -> c_int {
-    // SAFETY: the kernel has set the flags of the union.
-    c_int::from(unsafe { request.ifr_ifru.ifru_flags })
-}
-
 /// The interface of a queue. `None`: it is detached.
 fn name_of(queue: RawFd) -> Option<String> {
-    let request = request_of(queue).ok()?;
-    let flags = flags_of(&request);
-    let name = request.ifr_name.iter().take_while(|byte| **byte != 0);
-    let name = name.map(|byte| char::from(byte.cast_unsigned())).collect();
-    (flags & libc::IFF_DETACH_QUEUE == 0).then_some(name)
+    let request = request_of(&queue).ok()?;
+    (flags_of(&request) & libc::IFF_DETACH_QUEUE == 0).then(|| name_in(&request))
 }
 
 /// A program that names one of `count` queues from `first` on, the same for all frames of a flow.

@@ -3,21 +3,20 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::thread::sleep;
 use std::time::Duration;
 
 use pmdns_config::PortSettings;
 
 use super::{DpdkNic, Eal, Mempool, PortError};
+use crate::tap::{name_in, request_of};
 use crate::{
     Burst, FramePool, KERNEL_DESCRIPTORS, KernelEnd, PortPlan, Rss, RxQueue, TUN, Tap, TxQueue,
 };
 
 /// The file of the kernel's vhost-net.
 pub const VHOST_NET: &str = "/dev/vhost-net";
-/// `_IOR('T', 210, unsigned int)`: fills in an `ifreq`.
-const TUNGETIFF: libc::Ioctl = 0x8004_54d2;
 
 /// Why there is no interface over vhost-net.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +84,7 @@ impl KernelEnd for VhostTap {
     fn receive(&mut self, _pool: &FramePool, burst: &mut Burst, limit: usize) -> io::Result<usize> {
         if self.rx.receive(burst, limit) == 0 {
             // The queues say nothing of an interface that was deleted.
-            name_of(&self.tap)?;
+            request_of(&self.tap.file)?;
         }
         let before = std::mem::replace(&mut self.too_long, self.nic.unfit());
         Ok(usize::try_from(self.too_long - before).unwrap_or(usize::MAX))
@@ -115,25 +114,11 @@ fn opened(name: &str) -> io::Result<Tap> {
         // which then does not have the name.
         let file = unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()?;
         let tap = Tap { file: file.into() };
-        if name_of(&tap).is_ok_and(|own| own == name) {
+        if request_of(&tap.file).is_ok_and(|own| name_in(&own) == name) {
             return Ok(tap);
         }
     }
     Err(io::ErrorKind::NotFound.into())
-}
-
-/// The name of an interface, which an operator may have changed. An error: it is gone.
-fn name_of(tap: &Tap) -> io::Result<String> {
-    // SAFETY: all-zero bytes are an `ifreq`.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // SAFETY: the file is open, and the request is an `ifreq` that outlives the call.
-    let code = unsafe { libc::ioctl(tap.file.as_raw_fd(), TUNGETIFF, &raw mut request) };
-    if code < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
-    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -114,6 +114,8 @@ pub enum Passed {
     Cache(PassedCache),
     /// The memory that a crash is written into.
     Crashes,
+    /// The kernel's end of a port: the name of the interface.
+    Tap(String),
 }
 
 /// What has to be known of a cache's memory.

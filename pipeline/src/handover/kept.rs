@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process;
 
 use pmdns_handover::{MAX_PASSED, Passed};
+use pmdns_nics::Tap;
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
@@ -181,7 +182,11 @@ impl LeftByCrash {
         let mut sockets = (Vec::new(), Vec::new());
         for descriptor in groups.remove(&name).unwrap_or_default() {
             let inode = fstat(&descriptor).map(|stat| stat.st_ino);
-            let is_it = |(of, _): &&(u64, Passed)| inode.is_ok_and(|inode| inode == *of);
+            let is_it = |(of, passed): &&(u64, Passed)| {
+                let is_file = inode.is_ok_and(|inode| inode == *of);
+                // All interfaces, and all queues of TAPs, are of one file.
+                is_file && !matches!(passed, Passed::Tap(name) if !Tap::is(&descriptor, name))
+            };
             match list.passed.iter().find(is_it) {
                 Some((_, Passed::Cache(_))) if is_without_cache => {}
                 Some((_, passed)) => {

@@ -1,7 +1,7 @@
 //! The process that serves: who connects, and what it is given.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::kept::Kept;
 use super::parts::{OpenedForNext, Step, UNSTEERED, UNSTEERED_QUIC};
-use super::process::{HandoverError, SOCKET, at, obstacle, path};
+use super::process::{HandoverError, SOCKET, at, cannot_pass, obstacle, path};
 use super::taps::{Taps, is_over_af_xdp};
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
@@ -115,6 +115,19 @@ impl HandOver {
             beside,
             failure: None,
         })
+    }
+
+    /// The kernel's ends of ports, with their names. `None`: the driver of vhost-net has it, and gives it to nobody.
+    pub(crate) fn set_taps(&mut self, taps: Vec<(String, Option<OwnedFd>)>) {
+        for (name, tap) in taps {
+            match tap {
+                Some(tap) => self.sockets.add_tap(name, tap),
+                None => {
+                    let why = || cannot_pass(format!("the `tap` {name} over vhost-net"));
+                    self.obstacle.get_or_insert_with(why);
+                }
+            }
+        }
     }
 
     /// The cache that this process writes to, and passes on. If it is alone, all is kept before it serves: what comes first may be
@@ -281,7 +294,10 @@ impl HandOver {
             None => Some("another process takes over already".to_owned()),
         };
         match refusal {
-            None => (self.channel, self.is_closed) = (Some(channel), false),
+            None => {
+                self.sockets.drop_lost_taps();
+                (self.channel, self.is_closed) = (Some(channel), false);
+            }
             Some(why) => {
                 tracing::warn!("a process that wants to take over is refused: {why}");
                 send(&channel, &FromOutgoing::Refused(why), &[]);

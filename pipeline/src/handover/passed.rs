@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use pmdns_handover::Passed;
+use pmdns_nics::Tap;
 use socket2::{Protocol, SockRef, Type};
 
 use super::process::SOCKET;
@@ -23,6 +24,7 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
             Passed::LocalSocket(key, path) => format!("{key} at {}", path.display()),
             Passed::Cache(_) => "the cache".to_owned(),
             Passed::Crashes => "its crashes".to_owned(),
+            Passed::Tap(name) => format!("the tap {name}"),
         };
         return Err(format!("it has passed {wrong} as {what}; stop it, then start this one"));
     }
@@ -31,6 +33,9 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
 
 /// In what a descriptor differs from what it is said to be.
 fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static str>> {
+    if let Passed::Tap(name) = passed {
+        return Ok((!Tap::is(socket, name)).then_some("something else"));
+    }
     let socket = SockRef::from(socket);
     let kind = match passed {
         Passed::Packets(..) => Type::DGRAM,
@@ -44,7 +49,7 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
             .is_some_and(|address| (address.ip(), address.port()) == (wanted.ip(), wanted.port())),
         Passed::LocalSocket(_, wanted) => socket.local_addr()?.as_pathname() == Some(wanted),
         // Memory is tried when it is mapped or read.
-        Passed::Cache(_) | Passed::Crashes => return Ok(None),
+        Passed::Cache(_) | Passed::Crashes | Passed::Tap(_) => return Ok(None),
     };
     let listens = || match passed {
         // Whoever is connected gets packets of one sender.
@@ -85,6 +90,12 @@ mod tests {
         udp.connect("127.0.0.1:9").unwrap();
         let refused = check(&packets, &[udp.try_clone().unwrap().into()]).unwrap_err();
         assert!(refused.contains("does not listen as transfer.listen at 127.0.0.1"), "{refused}");
+        let tap = [Passed::Tap("pm-edge".to_owned())];
+        let refused = check(&tap, &[listener.try_clone().unwrap().into()]).unwrap_err();
+        assert!(
+            refused.starts_with("it has passed something else as the tap pm-edge"),
+            "{refused}"
+        );
         let refused = check(&packets, &[listener.try_clone().unwrap().into()]).unwrap_err();
         assert!(refused.contains("another kind"), "{refused}");
         for (descriptor, why) in [

@@ -1,5 +1,6 @@
 //! Where processes find each other, and what cannot pass between them.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,10 +53,12 @@ pub(super) fn path(config: &Config) -> PathBuf {
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let of_port = config.ports.iter().find_map(taps::obstacle);
     let has_port = || config.upstreams.iter().any(|one| config.upstream_port(one).is_some());
-    let what = of_port.or_else(|| has_port().then(|| "upstream.port".to_owned()))?;
-    Some(format!(
-        "{what} cannot pass to another process yet; stop the running one, then start this one"
-    ))
+    of_port.or_else(|| has_port().then(|| "upstream.port".to_owned())).map(cannot_pass)
+}
+
+/// What is said of what cannot pass.
+pub(super) fn cannot_pass(what: impl Display) -> String {
+    format!("{what} cannot pass to another process yet; stop the running one, then start this one")
 }
 
 /// Stops this process at a step that a lab names, until SIGCONT.

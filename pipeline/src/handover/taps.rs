@@ -97,17 +97,44 @@ pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
         None if is_over_af_xdp(port) && port.share_with_kernel => {
             Some(format!("port `{name}`: `share_with_kernel`"))
         }
-        // A packet socket gives the outer tag beside the frame. Its driver puts it back as a customer's, which it may not have been.
+        // The driver of a packet socket puts the outer tag back as a customer's, which it may not have been.
         None if is_over_af_xdp(port) && port.vlans.iter().any(is_pair) => {
             Some(format!("port `{name}`: a pair of `vlans`"))
         }
-        None if is_over_af_xdp(port) => {
-            port.tap.is_some().then(|| format!("port `{name}`: its `tap`"))
-        }
+        None if is_over_af_xdp(port) => None,
         None => Some(format!("port `{name}`: its device")),
         Some(_) if !has_address => {
             Some(format!("port `{name}`: a hardware address that is not in `device` (mac=)"))
         }
-        Some(_) => port.tap.is_some().then(|| format!("port `{name}`: its `tap`")),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_pass_is_named() {
+        let xdp = PortSettings {
+            vlans: vec![Vlan::Untagged, Vlan::Tagged(7)],
+            tap: Some("pm-edge".to_owned()),
+            ..PortSettings::new("p", "net_af_xdp0,iface=eth1")
+        };
+        assert_eq!(obstacle(&xdp), None);
+        let tap = PortSettings { device: "net_tap0,iface=pm0,mac=02:00:00:00:00:aa".into(), ..xdp };
+        assert_eq!(obstacle(&tap), None);
+        let xdp = PortSettings::new("p", "net_af_xdp0,iface=eth1");
+        let pair = PortSettings { vlans: vec![Vlan::Double(7, 8)], ..xdp.clone() };
+        let shared = PortSettings { share_with_kernel: true, ..xdp };
+        for (port, what) in [
+            (pair, "a pair of `vlans`"),
+            (shared, "`share_with_kernel`"),
+            (PortSettings::new("p", "net_pcap0,iface=eth1"), "its device"),
+            (PortSettings::new("p", "net_tap0,iface=pm0"), "a hardware address"),
+        ] {
+            let told = obstacle(&port).unwrap();
+            assert!(told.starts_with(&format!("port `p`: {what}")), "{told}");
+        }
     }
 }

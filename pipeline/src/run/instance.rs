@@ -75,7 +75,7 @@ impl<'c> Instance<'c> {
         let (certificate, certificates) = (opened.certificate(), opened.certificates());
         let Opened { operators, runtime, clients, streams, notifications, kept } = opened;
         let streams = streams.map(|entry| ports.add_streams(config, entry)).transpose()?;
-        let (engine, ports) = ports.build(config)?;
+        let (engine, ports) = ports.build(config, &mut hand_over)?;
         announce(config, &ports.topology, &engine, &ports.nics);
         // Slow path threads take the first ones.
         let core = ports.topology.spare_cores(cores).next_back();
@@ -119,17 +119,17 @@ impl<'c> Instance<'c> {
             }
             None => hand_over.own(),
         }
+        services.set_accepting(true);
         services.hold_files(false);
         tracing::info!("ready");
         supervisor.ready();
-        let has_handed_over = false;
         Ok(Self {
             services,
             servers,
             running,
             hand_over,
             take_over,
-            has_handed_over,
+            has_handed_over: false,
             core,
             keeper,
             supervisor,

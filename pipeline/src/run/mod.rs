@@ -80,6 +80,7 @@ pub fn run(
     let taps = TapsBefore::of(config, is_beside);
     let mut ports =
         StartedPorts::start(config, opened.has_streams(), &cores, is_beside, is_second)?;
+    ports.taps = sockets.take_taps();
     if has_predecessor {
         ports.cache = adopted(config, sockets.take_cache());
     }

@@ -1,15 +1,20 @@
 //! The ports: DPDK's environment, the devices with their queues, and the frames.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
 use pmdns_engine::engine::{Engine, EngineParts, EngineStreams, PassedMemory};
 use pmdns_engine::exceptions::interface;
 use pmdns_engine::topology::Topology;
 use pmdns_nics::dpdk::{self, DpdkNic, Eal, Mempool};
-use pmdns_nics::{FramePool, Nic, PortFacts, Queues, XdpSteering};
+use pmdns_nics::{FramePool, Nic, PortFacts, Queues, Tap, XdpSteering};
 
 use super::error::RunError;
 use super::passing_ports::PassingPorts;
+use crate::handover::HandOver;
 use crate::streams::{OpenStreams, StreamEntry};
 
 /// The ports that were started, and what the engine gets of them.
@@ -23,6 +28,8 @@ pub(super) struct StartedPorts {
     streams: Option<EngineStreams>,
     /// The cache of the process before.
     pub(super) cache: Option<PassedMemory>,
+    /// The kernel's ends of ports that the process before has passed, with the names of their interfaces.
+    pub(super) taps: Vec<(String, OwnedFd)>,
     /// Ports over AF_XDP: what steers them, and those whose interfaces the process before has yet.
     pub(super) steerings: Vec<XdpSteering>,
     passing: PassingPorts,
@@ -68,8 +75,19 @@ impl StartedPorts {
             nics.push(Box::new(nic));
             queues.push(own);
         }
-        let (streams, cache) = (None, None);
-        Ok(Self { eal, topology, nics, facts, queues, mempool, streams, cache, steerings, passing })
+        Ok(Self {
+            eal,
+            topology,
+            nics,
+            facts,
+            queues,
+            mempool,
+            streams: None,
+            cache: None,
+            taps: Vec::new(),
+            steerings,
+            passing,
+        })
     }
 
     /// Adds the port of clients over streams.
@@ -85,10 +103,15 @@ impl StartedPorts {
         Ok(open)
     }
 
-    /// The engine over these ports, with the kernel's ends of those that have one. The frames are its own from now on.
-    pub(super) fn build(self, config: &Config) -> Result<(Engine, RunningPorts), RunError> {
-        let Self { eal, topology, nics, facts, queues, mempool, streams, cache, passing, .. } =
-            self;
+    /// The engine over these ports, with the kernel's ends of those that have one. The frames are its own from now on, and these
+    /// ends pass to the next process.
+    pub(super) fn build(
+        self,
+        config: &Config,
+        hand_over: &mut HandOver,
+    ) -> Result<(Engine, RunningPorts), RunError> {
+        let Self { eal, topology, nics, facts, queues, mempool, streams, cache, .. } = self;
+        let (mut before, passing) = (self.taps, self.passing);
         let pool = FramePool::Dpdk(mempool.clone());
         let mut engine = Engine::build(EngineParts {
             config,
@@ -100,15 +123,23 @@ impl StartedPorts {
             load_encrypted: pmdns_encrypted::load,
             passed: cache,
         })?;
+        let (reads_taps, mut taps) = (Arc::<AtomicBool>::default(), Vec::new());
         for tap in &mut engine.taps {
             let port = tap.port();
             let settings = &config.ports[port];
+            let Some(name) = &settings.tap else { continue };
+            let place = before.iter().position(|(of, _)| of == name);
+            let passed = place.map(|place| before.swap_remove(place).1);
+            let passed = passed.and_then(|passed| Tap::passed(passed, name));
             let make = |name: &str| interface::make(&eal, &mempool, &settings.name, name);
-            if let Some(kernel) = interface::open(settings, &facts[port], make)? {
-                tap.attach(kernel);
+            if let Some(kernel) = interface::open(settings, &facts[port], passed, make)? {
+                let copy = kernel.descriptor().map(|tap| tap.try_clone_to_owned()).transpose();
+                taps.push((name.clone(), copy.map_err(RunError::Copy)?));
+                tap.attach(kernel, Arc::clone(&reads_taps));
             }
         }
-        Ok((engine, RunningPorts { eal, topology, nics, passing, pool }))
+        hand_over.set_taps(taps);
+        Ok((engine, RunningPorts { eal, topology, nics, passing, pool, reads_taps }))
     }
 }
 
@@ -128,9 +159,16 @@ pub(super) struct RunningPorts {
     /// Those whose interfaces the process before has yet.
     pub(super) passing: PassingPorts,
     pool: FramePool,
+    /// Whether what the kernel sends is read.
+    reads_taps: Arc<AtomicBool>,
 }
 
 impl RunningPorts {
+    /// Reads what the kernel sends by the ports that have an interface, or leaves that to the other process.
+    pub(super) fn read_taps(&self, reads: bool) {
+        self.reads_taps.store(reads, Ordering::Relaxed);
+    }
+
     /// Closes the ports and cleans up DPDK. Every thread has ended. So a missing frame is held by a driver that never returns
     /// it: net_af_xdp of DPDK 22.11 keeps those of its fill ring. Then the memory stays mapped until the process ends, which is
     /// now.

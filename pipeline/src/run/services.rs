@@ -312,8 +312,9 @@ impl<'c> Services<'c> {
         self.runtime.turn(self.reloader.version());
     }
 
-    /// Takes in connections of clients, or no more.
+    /// Takes in connections of clients, and what the kernel sends by ports with a `tap`, or no more.
     pub(super) fn set_accepting(&self, accepts: bool) {
+        self.ports.read_taps(accepts);
         if let Some(streams) = &self.streams {
             streams.set_accepting(accepts);
         }

@@ -14,7 +14,7 @@ use crate::pmdns::{IS_ALONE, Pmdns, run_to_failure};
 /// Seconds in which clients ask.
 const SECONDS: u32 = 20;
 /// What a process says when it no longer needs a packet socket.
-const OWN_SOCKETS: &str = "the ports over AF_XDP have their own sockets";
+pub(crate) const OWN_SOCKETS: &str = "the ports over AF_XDP have their own sockets";
 /// dnsperf at the other end of the cable.
 const DNSPERF: &str = "ip netns exec client dnsperf";
 const SERVER: &str = "10.98.0.2";

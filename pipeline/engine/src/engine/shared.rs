@@ -106,6 +106,7 @@ impl SharedByThreads {
         let threads = rings.into_iter().zip(&*self.gauges.taps);
         let threads = threads.map(|(rings, (_, counters))| TapThread {
             kernel: None,
+            reads: Arc::new(true.into()),
             left: Default::default(),
             pool: self.gauges.pool.clone(),
             partial_checksums: self.ports[rings.port].partial_checksums,

@@ -77,7 +77,8 @@ pub enum TapError {
     },
 }
 
-/// The interface that `port` asks for, if any. `make` makes one of this name.
+/// The interface that `port` asks for, if any. `make` makes one of this name. One that another process has `passed` stays as it
+/// is, but for the addresses and the default route that it lacks.
 ///
 /// # Errors
 ///
@@ -85,24 +86,34 @@ pub enum TapError {
 pub fn open(
     port: &PortSettings,
     facts: &PortFacts,
+    passed: Option<Tap>,
     make: impl FnOnce(&str) -> io::Result<Box<dyn KernelEnd>>,
 ) -> Result<Option<Box<dyn KernelEnd>>, TapError> {
     let Some(name) = &port.tap else { return Ok(None) };
     let failed = |error| TapError::Open { port: port.name.clone(), tap: name.clone(), error };
-    let mut tap = make(name).map_err(failed)?;
-    tap.set_link(false).map_err(failed)?;
-    SETTINGS.iter().for_each(|(family, key, value)| set(name, family, key, value));
+    let is_new = passed.is_none();
+    let mut tap = match passed {
+        Some(tap) => Box::new(tap) as Box<dyn KernelEnd>,
+        None => make(name).map_err(failed)?,
+    };
+    if is_new {
+        tap.set_link(false).map_err(failed)?;
+        SETTINGS.iter().for_each(|(family, key, value)| set(name, family, key, value));
+    }
     let mut netlink = Netlink::open().map_err(failed)?;
     let index = rustix::net::netdevice::name_to_index(netlink.socket(), name)
         .map_err(|error| failed(error.into()))?;
-    for (message, what, fix) in messages(port, facts, index) {
-        netlink.ask(&message).map_err(|error| TapError::SetUp {
-            port: port.name.clone(),
-            tap: name.clone(),
-            what,
-            error,
-            fix,
-        })?;
+    for (message, what, fix) in messages(port, facts, index, is_new || !is_set_up(name, facts)) {
+        match netlink.ask(&message) {
+            Err(error) if !is_new && error.kind() == io::ErrorKind::AlreadyExists => {}
+            asked => asked.map_err(|error| TapError::SetUp {
+                port: port.name.clone(),
+                tap: name.clone(),
+                what,
+                error,
+                fix,
+            })?,
+        }
     }
     Ok(Some(tap))
 }
@@ -162,17 +173,30 @@ fn set(tap: &str, family: &str, name: &str, value: &str) {
     }
 }
 
-/// What the kernel is told of the interface, with words for it, and what to do if it refuses.
+/// Whether the interface has the addresses and the MTU of the port. To set the same ones again would make the kernel forget its
+/// neighbours.
+fn is_set_up(name: &str, facts: &PortFacts) -> bool {
+    let value = |file: &str| fs::read_to_string(format!("/sys/class/net/{name}/{file}"));
+    let mac = facts.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let is = |file: &str, wanted: &str| value(file).is_ok_and(|text| text.trim() == wanted);
+    is("address", &mac) && is("mtu", &facts.mtu.to_string())
+}
+
+/// What the kernel is told of the interface, with words for it, and what to do if it refuses. `link`: that of its link, too.
 fn messages(
     port: &PortSettings,
     facts: &PortFacts,
     index: u32,
+    link: bool,
 ) -> Vec<(Message, String, &'static str)> {
-    let mut all = vec![(
-        Request::Link { index, mac: facts.mac, mtu: facts.mtu.into() }.message(),
-        "the port's MAC address".to_owned(),
-        "delete an interface of this name that is left over (`ip link delete`)",
-    )];
+    let of_link = || {
+        (
+            Request::Link { index, mac: facts.mac, mtu: facts.mtu.into() }.message(),
+            "the port's MAC address".to_owned(),
+            "delete an interface of this name that is left over (`ip link delete`)",
+        )
+    };
+    let mut all: Vec<_> = link.then(of_link).into_iter().collect();
     // With tags only, the operator's VLAN interfaces get the addresses: here they would be in no VLAN.
     if !port.vlans.contains(&Vlan::Untagged) {
         return all;

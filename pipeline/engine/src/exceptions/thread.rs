@@ -55,6 +55,8 @@ pub struct TapThread {
     pub(crate) rings: TapRings,
     /// The interface. `None`: nobody made one, and the thread is not started.
     pub(crate) kernel: Option<Box<dyn KernelEnd>>,
+    /// Whether it reads what the kernel sends. Of two processes that have the interface one does.
+    pub(crate) reads: Arc<AtomicBool>,
     /// By class, what found no room with the kernel.
     pub(crate) left: [Burst; ExceptionClass::ALL.len()],
     /// Where its frames come from.
@@ -104,9 +106,9 @@ impl TapThread {
         self.kernel.is_some()
     }
 
-    /// Gives it its interface.
-    pub fn attach(&mut self, kernel: Box<dyn KernelEnd>) {
-        self.kernel = Some(kernel);
+    /// Gives it its interface. The kernel's frames are read while `reads` says so.
+    pub fn attach(&mut self, kernel: Box<dyn KernelEnd>, reads: Arc<AtomicBool>) {
+        (self.kernel, self.reads) = (Some(kernel), reads);
     }
 
     /// One pass: news, frames to the kernel, frames from it. Returns how many frames it moved.
@@ -155,7 +157,8 @@ impl TapThread {
 
     /// Reads a burst, as far as the ring has room: what stays with the kernel slows its senders down.
     fn read(&mut self, kernel: &mut dyn KernelEnd) -> usize {
-        let Some(ring) = &mut self.rings.frames else { return 0 };
+        let reads = self.reads.load(Ordering::Relaxed);
+        let Some(ring) = self.rings.frames.as_mut().filter(|_| reads) else { return 0 };
         let mut burst = Burst::new();
         let room = ring.free(MAX_BURST).min(MAX_BURST);
         match kernel.receive(&self.pool, &mut burst, room) {
@@ -175,7 +178,8 @@ impl TapThread {
     fn wait(&self, kernel: &dyn KernelEnd, time: Duration) {
         let has_room = self.rings.frames.as_ref().is_some_and(|ring| ring.free(1) > 0);
         let is_gone = self.counters.gone.load(Ordering::Relaxed) != 0;
-        if has_room && !is_gone && self.pool.in_use() < self.pool.capacity() {
+        let reads = self.reads.load(Ordering::Relaxed);
+        if reads && has_room && !is_gone && self.pool.in_use() < self.pool.capacity() {
             kernel.wait(time);
         } else {
             threads::nap(time);

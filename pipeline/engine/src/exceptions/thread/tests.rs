@@ -29,6 +29,7 @@ impl Lab {
         let thread = TapThread {
             rings: TapRings { port: 2, exceptions: vec![receivers], frames: Some(sender) },
             kernel: None,
+            reads: Arc::new(true.into()),
             left: Default::default(),
             pool: pool.clone(),
             partial_checksums: false,
@@ -141,10 +142,22 @@ fn what_finds_no_room_with_the_kernel_waits_and_nothing_overtakes_it() {
 }
 
 #[test]
+fn what_the_kernel_sends_stays_with_it_while_another_process_reads() {
+    let mut lab = Lab::new(8);
+    lab.kernel.sends.extend([vec![1; 60], vec![2; 60]]);
+    lab.thread.reads.store(false, Ordering::Relaxed);
+    lab.pass(ExceptionClass::Rest, 3);
+    assert_eq!((lab.turn(), lab.kernel.got.len(), lab.kernel.sends.len()), (1, 1, 2));
+    lab.thread.reads.store(true, Ordering::Relaxed);
+    assert_eq!((lab.turn(), lab.kernel.sends.len()), (2, 0));
+    while lab.frames.pop().is_some() {}
+}
+
+#[test]
 fn the_thread_ends_after_the_cores() {
     let Lab { mut thread, kernel, classes, mut frames, pool, .. } = Lab::new(8);
     thread.stop.store(true, Ordering::Relaxed);
-    thread.attach(Box::new(kernel));
+    thread.attach(Box::new(kernel), Arc::default());
     let running = std::thread::spawn(move || run(thread));
     while !frames.has_ended() {
         assert!(frames.pop().is_none());
