@@ -130,8 +130,7 @@ impl HandOver {
         }
     }
 
-    /// The cache that this process writes to, and passes on. If it is alone, all is kept before it serves: what comes first may be
-    /// what crashes it.
+    /// The cache that this process writes to, and passes on. If it is alone, all is kept first: what comes may crash it.
     pub(crate) fn set_cache(&mut self, jobs: CacheJobs, config: &Config, is_alone: bool) {
         self.cache = Some(CacheWriting::new(jobs, config));
         self.follow(config);
