@@ -4,7 +4,7 @@
 # With --browser also Chromium, what gives it a root certificate, and what drives it, for the labs with a browser.
 # With --api also schemathesis, for the lab that makes requests of the description of the HTTP API.
 # With --book only mdBook, by cargo: Debian has no package of it. With --package only what packing needs, and with --root only
-# what makes an empty root of Debian.
+# what makes an empty root of Debian. With --container what makes an image and runs it, and what knows the schemas of Kubernetes.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 
@@ -23,11 +23,14 @@ PLAYWRIGHT=playwright==1.49.1
 PLAYWRIGHT_FOLDER=/opt/pmdns-browser
 SCHEMATHESIS=schemathesis==4.32.5
 SCHEMATHESIS_FOLDER=/opt/pmdns-lab-api
+KUBERNETES_VALIDATE=kubernetes-validate==1.37.0
+KUBERNETES_VALIDATE_FOLDER=/opt/pmdns-lab-container
 # Built without optimization: it takes half the time, and the book is small.
 MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor)
 PACKAGE=(lintian binutils jq git ca-certificates)
 ROOT=(debootstrap)
+CONTAINER=(podman buildah crun netavark debootstrap jq util-linux mount python3-venv python3-pip)
 BROWSER=(chromium libnss3-tools fonts-dejavu-core python3-venv python3-pip)
 # Not in every release; one that lacks it compares without it.
 IF_THERE=(knot-resolver)
@@ -36,7 +39,7 @@ declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdn
     [bind9]=named [bird2]=bird [knot-resolver]=kresd@1 [prometheus]=prometheus)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--api|--book|--package|--root]" >&2
+    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--api|--book|--package|--container|--root]" >&2
     exit 2
 }
 
@@ -53,6 +56,7 @@ case "${1-}" in
     --api) wanted+=("${LAB[@]}" python3-venv python3-pip) ;;
     --book) wanted=() ;;
     --package) wanted+=("${PACKAGE[@]}") ;;
+    --container) wanted+=("${PACKAGE[@]}" "${CONTAINER[@]}") ;;
     --root) wanted=("${ROOT[@]}") ;;
     *) usage ;;
 esac
@@ -89,6 +93,7 @@ install_the_rest() {
         --vm) install_from_pypi "$VIRTME" "$VIRTME_FOLDER" vng ;;
         --browser) install_from_pypi "$PLAYWRIGHT" "$PLAYWRIGHT_FOLDER" playwright ;;
         --api) install_from_pypi "$SCHEMATHESIS" "$SCHEMATHESIS_FOLDER" schemathesis ;;
+        --container) install_from_pypi "$KUBERNETES_VALIDATE" "$KUBERNETES_VALIDATE_FOLDER" kubernetes-validate ;;
     esac
 }
 

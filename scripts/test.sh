@@ -8,16 +8,16 @@
 # Parts of labs, alone: console (the web console), api (the HTTP API), handover (one process takes over from another).
 # Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
 # NIC), vm (these and pci), handover-long (hand-overs beside ten million queries), kills (2,000 processes are killed under load),
-# package (the Debian package), browser (a lab with Chromium), soak (hours), sanitizers, debian13 (tests and labs in a root of that
-# release), empty-root (every step in an empty root of Debian 12 and of 13, so that no install step is missing; PMDNS_STEPS names
-# fewer).
+# package (the Debian package), container (its image in podman), browser (a lab with Chromium), soak (hours), sanitizers, debian13
+# (tests and labs in a root of that release), empty-root (every step in an empty root of Debian 12 and of 13, so that no install
+# step is missing; PMDNS_STEPS names fewer).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 FAST=(formatting scripts lints documentation book tests without-dpdk)
 SLOW=(simulator loom instructions fuzzing alerting validation labs pci)
 PARTS=(console api handover)
-NAMED=(bridge first-port vhost handover-long kills package browser soak sanitizers debian13 empty-root)
+NAMED=(bridge first-port vhost handover-long kills package container browser soak sanitizers debian13 empty-root)
 
 formatting() {
     cargo fmt --all --check
@@ -172,6 +172,13 @@ package() {
     as_root scripts/lab-package.sh "$first" "$newer"
 }
 
+# The image of the Debian package in podman, and what Kubernetes is told.
+container() {
+    scripts/install.sh --container
+    /opt/pmdns-lab-container/bin/kubernetes-validate --strict --quiet scripts/package/kubernetes/*.yaml
+    as_root scripts/lab-container.sh "$(scripts/package.sh | tail -n 1)"
+}
+
 # An hour and a half for each release, from nothing but Rust.
 empty-root() {
     local release steps=()
@@ -199,7 +206,7 @@ for argument in "$@"; do
         vm) steps+=(pci bridge first-port vhost) ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} ${PARTS[*]} ${NAMED[*]} " != *" $argument "* ]]; then
-                sed -n '3,12s/^# \{0,1\}//p' "$0" >&2
+                sed -n '3,13s/^# \{0,1\}//p' "$0" >&2
                 exit 2
             fi
             steps+=("$argument")
