@@ -110,12 +110,16 @@ impl Eal {
         settings: &pmdns_config::PortSettings,
         port: u8,
     ) -> Result<ClosedPort, PortError> {
-        let interface = Interface::of(settings).map_err(|error| PortError::Refused {
+        let is_beside = are_devices_shared();
+        let interface = Interface::of(settings, is_beside).map_err(|error| PortError::Refused {
             port: settings.name.clone(),
             step: "prepare the interface for an XDP program",
             reason: error.to_string(),
             detail: device_text(&settings.device),
-            advice: ": take another program off (`ip link set dev IFACE xdp off`), and start as root",
+            advice: match is_beside {
+                true => ": stop the running process, then start this one",
+                false => ": take another program off (`ip link set dev IFACE xdp off`), and start as root",
+            },
         })?;
         let options = interface.as_ref().map(Interface::options).unwrap_or_default();
         let (id, messages) = find_or_plug(settings, &options, self.messages())?;

@@ -3,13 +3,15 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use pmdns_config::narrow::to_u32;
+use pmdns_config::narrow::{to_u32, to_usize};
 
 /// Commands (linux/bpf.h, enum bpf_cmd).
+const MAP_LOOKUP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
 const MAP_DELETE: libc::c_int = 3;
 pub(crate) const PROGRAM_LOAD: libc::c_int = 5;
 const PROGRAM_BY_ID: libc::c_int = 13;
+const MAP_BY_ID: libc::c_int = 14;
 const INFO: libc::c_int = 15;
 
 /// Bytes of an instruction.
@@ -18,6 +20,13 @@ pub(crate) const INSTRUCTION: usize = 8;
 const ATTRIBUTES: usize = 128;
 /// Where the name stands in `struct bpf_prog_info`, and its length.
 const NAME: std::ops::Range<usize> = 64..80;
+/// Where the number of maps and the address of a list of their ids stand there, and how many are listed.
+const MAP_COUNT: usize = 52;
+const MAP_IDS: usize = 56;
+const MAX_MAPS: usize = 8;
+/// A type of maps (linux/bpf.h), and the longest value that is read of one.
+const ARRAY: u32 = 2;
+const MAX_VALUE: usize = 1 << 20;
 
 /// The argument of a command: fields at their offsets in `union bpf_attr`, zero between them.
 pub(crate) struct Attributes([u8; ATTRIBUTES]);
@@ -68,20 +77,64 @@ pub(crate) unsafe fn descriptor(number: libc::c_int) -> OwnedFd {
 
 /// The name of the program with this id.
 pub(super) fn name_of_program(id: u32) -> io::Result<String> {
-    let mut attributes = Attributes::new().with(0, &id.to_ne_bytes());
-    // SAFETY: the command reads the id only.
-    let number = unsafe { bpf(PROGRAM_BY_ID, &mut attributes) }?;
-    // SAFETY: the kernel has just made it.
-    let program = unsafe { descriptor(number) };
     let mut info = [0_u8; NAME.end];
-    let mut attributes = Attributes::new()
-        .with(0, &program.as_raw_fd().to_ne_bytes())
-        .with(4, &to_u32(info.len()).to_ne_bytes())
-        .with_address_of(8, info.as_mut_ptr());
-    // SAFETY: the kernel writes at most as many bytes as `info` has.
-    unsafe { bpf(INFO, &mut attributes) }?;
+    // SAFETY: no address is in `info`.
+    unsafe { fill_in(&by_id(PROGRAM_BY_ID, id)?, &mut info) }?;
     let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The only values of the arrays of the program with this id.
+pub(super) fn values_of_program(id: u32) -> io::Result<Vec<Vec<u8>>> {
+    let (mut info, mut ids) = ([0_u8; NAME.end], [[0_u8; 4]; MAX_MAPS]);
+    info[MAP_COUNT..MAP_IDS].copy_from_slice(&to_u32(MAX_MAPS).to_ne_bytes());
+    let address = ids.as_mut_ptr() as u64;
+    info[MAP_IDS..NAME.start].copy_from_slice(&address.to_ne_bytes());
+    // SAFETY: `ids` has room for as many as are asked for, and outlives the call.
+    unsafe { fill_in(&by_id(PROGRAM_BY_ID, id)?, &mut info) }?;
+    let maps = ids.into_iter().map(u32::from_ne_bytes).filter(|id| *id != 0);
+    let values = maps.map(|id| only_value(&by_id(MAP_BY_ID, id)?)).collect::<io::Result<Vec<_>>>();
+    Ok(values?.into_iter().flatten().collect())
+}
+
+/// The value of an array with one place. `None`: it is another map.
+fn only_value(map: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
+    // `struct bpf_map_info`: type, id, sizes of key and value, places.
+    let mut info = [0_u8; 20];
+    // SAFETY: no address is in `info`.
+    unsafe { fill_in(map, &mut info) }?;
+    let number = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    let len = to_usize(number(12).into());
+    if number(0) != ARRAY || number(16) != 1 || len > MAX_VALUE {
+        return Ok(None);
+    }
+    let (key, mut value) = (0_u32.to_ne_bytes(), vec![0; len]);
+    let mut attributes = place_of(map, &key).with_address_of(16, value.as_mut_ptr());
+    // SAFETY: the key outlives the call, and `value` has as many bytes as the map's.
+    unsafe { bpf(MAP_LOOKUP, &mut attributes) }?;
+    Ok(Some(value))
+}
+
+/// What has this id.
+fn by_id(command: libc::c_int, id: u32) -> io::Result<OwnedFd> {
+    let mut attributes = Attributes::new().with(0, &id.to_ne_bytes());
+    // SAFETY: the command reads the id only.
+    let number = unsafe { bpf(command, &mut attributes) }?;
+    // SAFETY: the kernel has just made it.
+    Ok(unsafe { descriptor(number) })
+}
+
+/// Has the kernel describe a program or a map.
+///
+/// # Safety
+/// Memory that `info` names must have room for what is asked for there, and outlive the call.
+unsafe fn fill_in(what: &OwnedFd, info: &mut [u8]) -> io::Result<()> {
+    let mut attributes = Attributes::new()
+        .with(0, &what.as_raw_fd().to_ne_bytes())
+        .with(4, &to_u32(info.len()).to_ne_bytes())
+        .with_address_of(8, info.as_mut_ptr());
+    // SAFETY: the kernel writes at most as many bytes as `info` has; the caller promises the rest.
+    unsafe { bpf(INFO, &mut attributes) }.map(drop)
 }
 
 /// The type of a map: the first field of `struct bpf_map_info`.

@@ -194,8 +194,12 @@ INLINE int is_ours(const struct context *context)
 	return type == NET16(0x0806) && arp_is_ours(frame, end);
 }
 
+/* libxdp takes a program of this name and version for its own. So the sockets of a process that takes over join the map of the
+ * program that is on the interface, and nothing is loaded. */
+int (*xsk_prog_version)[1] SECTION("xdp_metadata");
+
 /* A queue without a socket passes everything on. */
-SECTION("xdp") int pmdns_filter(struct context *context)
+SECTION("xdp") int xsk_def_prog(struct context *context)
 {
 	if (is_ours(context))
 		return redirect_map(&xsks_map, context->rx_queue_index, XDP_PASS);

@@ -11,10 +11,7 @@ use rustix::net::{
 
 use pmdns_config::narrow::{to_u16, to_u32};
 
-use super::bpf;
-
-/// The name of the program in `filter.c`, as the kernel has it: it keeps 15 bytes.
-pub(super) const PROGRAM: &str = "pmdns_filter";
+use super::{bpf, settings};
 
 /// Programs of libxdp: one that calls others, and that of a socket.
 const OF_THE_LIBRARY: [&str; 2] = ["xdp_dispatcher", "xsk_def_prog"];
@@ -38,14 +35,10 @@ const ERROR: u16 = 2;
 
 /// Takes our own program off `interface`. An error: another's is there, and the driver would take that off at its end.
 pub(super) fn remove(interface: &str) -> io::Result<()> {
-    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
-    // Protocol 0 is NETLINK_ROUTE.
-    let socket = socket_with(AddressFamily::NETLINK, kind, flags, None)?;
-    let index = name_to_index(&socket, interface)?;
-    let answer = ask(&socket, &message(libc::RTM_GETLINK, REQUEST, index, &[]))?;
-    let Some(id) = program(&answer) else { return Ok(()) };
-    let name = bpf::name_of_program(id)?;
-    if name != PROGRAM {
+    let (socket, index, id) = link(interface)?;
+    let Some(id) = id else { return Ok(()) };
+    if settings_of(id)?.is_none() {
+        let name = bpf::name_of_program(id)?;
         return Err(io::Error::other(format!(
             "the XDP program `{name}` is on {interface} already"
         )));
@@ -58,13 +51,31 @@ pub(super) fn remove(interface: &str) -> io::Result<()> {
 /// The name of the XDP program on `interface` that is neither ours nor of the library that loads ours. `None`: there is none,
 /// or the kernel does not tell.
 pub(super) fn of_others(interface: &str) -> Option<String> {
-    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
-    let socket = socket_with(AddressFamily::NETLINK, kind, flags, None).ok()?;
-    let index = name_to_index(&socket, interface).ok()?;
-    let answer = ask(&socket, &message(libc::RTM_GETLINK, REQUEST, index, &[])).ok()?;
-    let name = bpf::name_of_program(program(&answer)?).ok()?;
-    let is_known = name == PROGRAM || OF_THE_LIBRARY.contains(&&*name);
+    let (.., id) = link(interface).ok()?;
+    let name = bpf::name_of_program(id?).ok()?;
+    let is_known = OF_THE_LIBRARY.contains(&&*name) || settings_of(id?).ok()?.is_some();
     (!is_known).then_some(name)
+}
+
+/// The settings of the program of ours on `interface`, and what may stand behind them. `None`: none of ours is there.
+pub(super) fn settings(interface: &str) -> io::Result<Option<Vec<u8>>> {
+    let (.., id) = link(interface)?;
+    id.map_or(Ok(None), settings_of)
+}
+
+fn settings_of(id: u32) -> io::Result<Option<Vec<u8>>> {
+    let values = bpf::values_of_program(id)?;
+    Ok(values.into_iter().find(|value| value.starts_with(&settings::NAME)))
+}
+
+/// A socket to ask about links, the number of `interface`, and the id of its program.
+fn link(interface: &str) -> io::Result<(OwnedFd, u32, Option<u32>)> {
+    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+    // Protocol 0 is NETLINK_ROUTE.
+    let socket = socket_with(AddressFamily::NETLINK, kind, flags, None)?;
+    let index = name_to_index(&socket, interface)?;
+    let answer = ask(&socket, &message(libc::RTM_GETLINK, REQUEST, index, &[]))?;
+    Ok((socket, index, program(&answer)))
 }
 
 /// The id of the XDP program of the link that `message` describes.

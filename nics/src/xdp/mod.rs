@@ -2,7 +2,7 @@
 //!
 //! `filter.c` is compiled when this crate is. A copy of it with the port's settings is kept in memory, and the `xdp_prog`
 //! option of `net_af_xdp` names that copy. The driver has libbpf load it, puts its sockets into the map `xsks_map`, and
-//! takes the program off the interface when the port closes.
+//! takes the program off the interface when the port closes. A process that takes over finds it there.
 //!
 //! | to | frames | for us |
 //! |---|---|---|
@@ -46,22 +46,39 @@ pub(crate) struct Interface {
     name: String,
     /// The number of the first queue.
     first_queue: u32,
-    /// The program of a port that is shared, in a file without a name. The driver reads it when the port starts.
+    /// Whether the kernel gets what is not ours.
+    is_shared: bool,
+    /// The program of a port that is shared, in a file without a name. The driver reads it when the port starts. `None`: there is
+    /// none, or it is on the interface already.
     program: Option<File>,
 }
 
 impl Interface {
-    /// The interface of `port`, without a program of ours; `None`: the port is not over AF_XDP.
-    pub(crate) fn of(port: &PortSettings) -> io::Result<Option<Self>> {
+    /// The interface of `port`, without a program of ours, or with that of the process that runs, if this one is `beside` it.
+    /// `None`: the port is not over AF_XDP.
+    pub(crate) fn of(port: &PortSettings, beside: bool) -> io::Result<Option<Self>> {
         let Some(name) = interface(&port.device) else { return Ok(None) };
-        match leftover::remove(name) {
-            Err(error) if port.share_with_kernel => return Err(error),
-            // The driver loads a program of its own, and says what keeps it from that.
-            _ => {}
-        }
-        let program = port.share_with_kernel.then(|| program(port)).transpose()?;
+        let is_shared = port.share_with_kernel;
+        let program = match beside {
+            true => {
+                match leftover::settings(name) {
+                    // Not every process may ask. One that may not cannot have a port that is shared.
+                    Err(_) if !is_shared => {}
+                    there => check_settings(there?, port)?,
+                }
+                None
+            }
+            false => {
+                match leftover::remove(name) {
+                    Err(error) if is_shared => return Err(error),
+                    // The driver loads a program of its own, and says what keeps it from that.
+                    _ => {}
+                }
+                is_shared.then(|| program(port)).transpose()?
+            }
+        };
         let first_queue = first_queue(&port.device);
-        Ok(Some(Self { name: name.to_owned(), first_queue, program }))
+        Ok(Some(Self { name: name.to_owned(), first_queue, is_shared, program }))
     }
 
     /// The options that the device text needs.
@@ -87,7 +104,7 @@ impl Interface {
 
     /// Whether the kernel gets what is not ours.
     pub(crate) fn is_shared(&self) -> bool {
-        self.program.is_some()
+        self.is_shared
     }
 }
 
@@ -108,6 +125,18 @@ fn first_queue(device: &str) -> u32 {
     let mut options = device.split(',');
     let number = options.find_map(|option| option.trim().strip_prefix("start_queue="));
     number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Whether the program that is on the interface is the one of this port: it stays while one process takes over from another.
+fn check_settings(there: Option<Vec<u8>>, port: &PortSettings) -> io::Result<()> {
+    let wanted = port.share_with_kernel.then(|| settings::bytes(port));
+    let is_same = match (there, wanted) {
+        (Some(there), Some(wanted)) => there.starts_with(&wanted),
+        (there, wanted) => there.is_none() && wanted.is_none(),
+    };
+    let keys = "`share_with_kernel`, `addresses`, `query_sources`, `dns_port` and `vlans`";
+    let why = || format!("its XDP program stays in a hand-over, so {keys} have to be the same");
+    if is_same { Ok(()) } else { Err(io::Error::other(why())) }
 }
 
 fn program(port: &PortSettings) -> io::Result<File> {

@@ -57,6 +57,10 @@ impl XdpSteering {
                 None => {}
             }
         }
+        // A program that the driver has loaded has one map for all queues.
+        if let (None, Some(entry)) = (&map, self.0.last()) {
+            map = Some(entry.map.try_clone()?);
+        }
         let (Some(map), Some(socket)) = (map, socket) else { return Ok(false) };
         self.0.push(MapEntry { map, queue, socket });
         Ok(true)
@@ -116,6 +120,11 @@ mod tests {
         let socket = socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
         let _other = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
         assert!(steering.add(0, &before).unwrap());
+        let before = Descriptors::list().unwrap();
+        let _second = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
+        assert!(steering.add(0, &before).unwrap(), "all queues have one map");
+        assert_eq!(steering.0.len(), 2);
+        steering.0.truncate(1);
         let of_map =
             |map: &OwnedFd| fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd()));
         let id = |map: &OwnedFd| {

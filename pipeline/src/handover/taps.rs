@@ -93,10 +93,6 @@ pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
     let has_address = options().any(|option| option.starts_with("mac=") && option != "mac=fixed");
     let name = &port.name;
     match interface_made(&port.device) {
-        // The XDP program would have to be another one, and a driver loses frames when one is put in the place of another.
-        None if is_over_af_xdp(port) && port.share_with_kernel => {
-            Some(format!("port `{name}`: `share_with_kernel`"))
-        }
         // The driver of a packet socket puts the outer tag back as a customer's, which it may not have been.
         None if is_over_af_xdp(port) && port.vlans.iter().any(is_pair) => {
             Some(format!("port `{name}`: a pair of `vlans`"))
@@ -127,9 +123,9 @@ mod tests {
         let xdp = PortSettings::new("p", "net_af_xdp0,iface=eth1");
         let pair = PortSettings { vlans: vec![Vlan::Double(7, 8)], ..xdp.clone() };
         let shared = PortSettings { share_with_kernel: true, ..xdp };
+        assert_eq!(obstacle(&shared), None);
         for (port, what) in [
             (pair, "a pair of `vlans`"),
-            (shared, "`share_with_kernel`"),
             (PortSettings::new("p", "net_pcap0,iface=eth1"), "its device"),
             (PortSettings::new("p", "net_tap0,iface=pm0"), "a hardware address"),
         ] {

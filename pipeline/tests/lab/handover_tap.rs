@@ -142,8 +142,8 @@ fn a_crash_leaves_the_interface_to_the_next_process() {
 
         lay_cable();
         let before = interface();
-        let _server = start_server();
-        let client = thread::spawn(ask_the_host);
+        let _server = start_server(TAP_V4);
+        let client = thread::spawn(|| ask_the_host(TAP_V4));
         for _ in 0..3 {
             thread::sleep(Duration::from_secs(2));
             let killed = serving();
@@ -172,8 +172,8 @@ fn a_process_that_is_killed_leaves_the_interface_to_the_one_before() {
             let running = Pmdns::start(&config);
             lay_cable();
             let before = interface();
-            let server = start_server();
-            let client = thread::spawn(ask_the_host);
+            let server = start_server(TAP_V4);
+            let client = thread::spawn(|| ask_the_host(TAP_V4));
             for (number, step) in ["frozen", "serving"].iter().enumerate() {
                 thread::sleep(Duration::from_secs(1));
                 Pmdns::launch_held(step, &config, step).kill();
@@ -203,13 +203,13 @@ fn config() -> String {
 /// Processes follow the first one, each once the one before has said that it has everything, while clients ask. Returns the
 /// last one, and what clients of the host have counted.
 fn follow_each_other(first: Pmdns, config: &str, has_everything: &str) -> (Pmdns, Asked) {
-    let _server = start_server();
+    let _server = start_server(TAP_V4);
     sh(&format!("ip route add {ROUTE} via 10.97.0.1 dev pm-edge"));
     let before = interface();
     let seconds = longer("SECONDS", SECONDS);
     let (report, asked, last) = thread::scope(|threads| {
         let queries = threads.spawn(move || ask_by(&format!("{CLIENT} dnsperf"), TAP_V4, seconds));
-        let of_host = threads.spawn(ask_the_host);
+        let of_host = threads.spawn(|| ask_the_host(TAP_V4));
         let mut running = first;
         for number in 0..seconds / EACH {
             thread::sleep(Duration::from_secs(1));
@@ -238,27 +238,27 @@ fn interface() -> String {
 
 /// What a client of the host's program has counted.
 #[derive(Debug)]
-struct Asked {
-    count: u32,
-    lost: u32,
-    doubled: u32,
+pub(crate) struct Asked {
+    pub(crate) count: u32,
+    pub(crate) lost: u32,
+    pub(crate) doubled: u32,
 }
 
 /// Asks the host's program until the lab is over.
-fn ask_the_host() -> Asked {
+pub(crate) fn ask_the_host(server: &str) -> Asked {
     let file = path("client.py");
     fs::write(&file, CLIENT_PROGRAM).unwrap();
-    let said = sh(&format!("{CLIENT} python3 {} {TAP_V4}", file.display()));
+    let said = sh(&format!("{CLIENT} python3 {} {server}", file.display()));
     let mut numbers = said.split_whitespace().map(|number| number.parse().unwrap());
     let mut next = || numbers.next().unwrap_or_else(|| panic!("{said}"));
     Asked { count: next(), lost: next(), doubled: next() }
 }
 
-fn start_server() -> Process {
+pub(crate) fn start_server(address: &str) -> Process {
     let file = path("server.py");
     fs::write(&file, SERVER_PROGRAM).unwrap();
     let mut command = std::process::Command::new("python3");
-    let mut server = Process::start("server", command.arg(file).arg(TAP_V4));
+    let mut server = Process::start("server", command.arg(file).arg(address));
     server.wait_for("listening");
     server
 }

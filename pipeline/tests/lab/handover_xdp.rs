@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::af_xdp::{config, lay_cable};
 use crate::handover::{DRAINS, EACH, TCP, UNDER_WAY, ask, ask_by, connect, longer, lost};
 use crate::handover_ends::GOES_ON;
+use crate::handover_tap::{ask_the_host, start_server};
 use crate::harness::{isolated_alone, path, reserve_huge_pages, sh};
 use crate::nsd;
 use crate::pmdns::{IS_ALONE, Pmdns, run_to_failure};
@@ -97,25 +98,41 @@ fn a_kernel_that_has_the_address_answers_no_query_meanwhile() {
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
-fn a_port_that_is_shared_with_the_kernel_is_refused_and_serves_on() {
-    isolated_alone(
-        "handover_xdp::a_port_that_is_shared_with_the_kernel_is_refused_and_serves_on",
-        || {
-            reserve_huge_pages(1024);
-            lay_cable();
-            let _nsd = nsd::start();
-            let config = config().replace("addresses", "share_with_kernel = true\naddresses");
-            let running = Pmdns::start(&config);
-            let (code, said) = run_to_failure(&config);
-            assert_eq!(code, Some(5), "{said}");
-            assert!(
-                said.contains("`share_with_kernel` cannot pass to another process yet"),
-                "{said}"
-            );
-            sh("ip netns exec client dig +tries=1 +time=10 @10.98.0.2 n1.bulk.test");
-            running.stop();
-        },
-    );
+fn a_port_that_is_shared_with_the_kernel_passes_with_its_program() {
+    let name = "a_port_that_is_shared_with_the_kernel_passes_with_its_program";
+    let config = config().replace("addresses", "share_with_kernel = true\naddresses");
+    let lay = || {
+        lay_cable();
+        sh(&format!("ip address add {SERVER}/24 dev vB"));
+    };
+    lab_over(name, 0, (lay, config), |first, config| {
+        let _server = start_server(SERVER);
+        let client = thread::spawn(|| ask_the_host(SERVER));
+        let program = || sh("ip link show vB | grep -o 'prog/xdp id [0-9]*'");
+        let (before, mut running) = (program(), first);
+        for number in 0..longer("SECONDS", SECONDS) / EACH {
+            thread::sleep(Duration::from_secs(1));
+            running = running.hand_over(&format!("next-{number}"), config);
+            running.wait_for(OWN_SOCKETS);
+        }
+        assert_eq!(program(), before, "it was never taken off");
+        fs::write("/run/lab/over", "").unwrap();
+        let asked = client.join().unwrap();
+        println!("{asked:?}");
+        assert_eq!((asked.lost, asked.doubled), (0, 0), "{asked:?}");
+        let errors = sh("ip netns exec client nstat -asz IcmpInDestUnreachs");
+        let errors = errors.split("IcmpInDestUnreachs").nth(1).unwrap();
+        assert_eq!(errors.split_whitespace().next(), Some("0"), "the kernel answers no query");
+        for other in [
+            config.replace("10.98.0.2/24", "10.98.0.9/24"),
+            config.replace("share_with_kernel = true", ""),
+        ] {
+            let (code, said) = run_to_failure(&other);
+            assert_ne!(code, Some(0), "{said}");
+            assert!(said.contains("so `share_with_kernel`, `addresses`"), "{said}");
+        }
+        running
+    });
 }
 
 #[test]
