@@ -136,7 +136,8 @@ pub(super) fn step(step: &str, lines: &[String]) -> &'static str {
         ": this needs a device that the kernel and DPDK share, as those of mlx5. Remove share_with_kernel, and \
          give the kernel a `tap` instead"
     } else if says("custom XDP program") {
-        ": the kernel does not load the XDP program of share_with_kernel. It needs Linux 5.3 and CAP_BPF, or root"
+        ": the kernel does not load the XDP program of share_with_kernel. It needs Linux 5.3, CAP_BPF and \
+         CAP_PERFMON, or root"
     } else if says("xsk") {
         ": the kernel gives no AF_XDP socket. Another XDP program may be on the interface (`ip link set dev IFACE xdp off`), \
          or another program may have this queue. Otherwise try fewer descriptors (rx_descriptors, tx_descriptors)"
