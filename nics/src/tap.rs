@@ -23,17 +23,16 @@ pub(crate) const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 const TUNGETIFF: libc::Ioctl = 0x8004_54d2_u32 as libc::Ioctl;
 /// The numbers of the device file (Documentation/admin-guide/devices.txt).
 const DEVICE: (u32, u32) = (10, 200);
-/// What says how frames are written, and by how many queues.
+/// What says how frames are written, and by how many queues. The kernel does not tell of IFF_NO_PI: another flag has its bit there.
 const FORM: c_int = libc::IFF_TUN
     | libc::IFF_TAP
-    | libc::IFF_NO_PI
     | libc::IFF_VNET_HDR
     | libc::IFF_MULTI_QUEUE
     | libc::IFF_DETACH_QUEUE;
 /// `_IOW('T', 226, int)`.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 
-/// One interface. It lasts as long as this value.
+/// One interface. It lasts as long as this value, and as any copy of its file.
 #[derive(Debug)]
 pub struct Tap {
     pub(crate) file: File,
@@ -62,9 +61,7 @@ impl Tap {
         let code = unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) };
         if code < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { file }) }
     }
-}
 
-impl Tap {
     /// The interface of this name whose `descriptor` another process has passed. It is a file of both: each frame that the kernel
     /// sends is read by one of them. `None`: it is something else.
     pub fn passed(descriptor: OwnedFd, name: &str) -> Option<Self> {
@@ -79,13 +76,10 @@ impl Tap {
             let number = (major(stat.st_rdev), minor(stat.st_rdev));
             FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && number == DEVICE
         });
-        let request = is_device.then(|| request_of(descriptor));
-        request.is_some_and(|request| {
-            request.is_ok_and(|request| {
-                let is_form = flags_of(&request) & FORM == libc::IFF_TAP | libc::IFF_NO_PI;
-                is_form && name_in(&request) == name
-            })
-        })
+        let is_it = |request: libc::ifreq| {
+            flags_of(&request) & FORM == libc::IFF_TAP && name_in(&request) == name
+        };
+        is_device && request_of(descriptor).is_ok_and(is_it)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::process;
 
@@ -28,8 +28,8 @@ const MAX_LIST: u64 = 64 * 1024;
 struct KeptList {
     /// Seconds since 1970, and how often its process has kept something before. The latest one counts.
     kept: (u64, u64),
-    /// Each descriptor, by the number of its inode.
-    passed: Vec<(u64, Passed)>,
+    /// Each descriptor, by the file that it is of.
+    passed: Vec<(FileId, Passed)>,
 }
 
 /// What this process has kept.
@@ -66,10 +66,10 @@ impl Kept {
         }
         let (passed, descriptors) = sockets.passed();
         check_room(descriptors.len(), holders.len())?;
-        let inodes = descriptors.iter().map(|socket| Ok(fstat(socket)?.st_ino));
-        let inodes = inodes.collect::<io::Result<Vec<_>>>()?;
+        let ids = descriptors.iter().map(file_id);
+        let ids = ids.collect::<io::Result<Vec<_>>>()?;
         self.version += 1;
-        let passed = inodes.into_iter().zip(passed).collect();
+        let passed = ids.into_iter().zip(passed).collect();
         let list = KeptList { kept: (unix_time(), self.version), passed }.written()?;
         let name = format!("pmdns.{}.{}", process::id(), self.version);
         let kept: Vec<_> = [list.as_fd()].into_iter().chain(descriptors).chain(holders).collect();
@@ -88,6 +88,14 @@ impl Kept {
         let forgotten = self.names.drain(..).try_for_each(|name| forget(&name));
         forgotten.unwrap_or_else(|error| tracing::debug!("the keeper was not told: {error}"));
     }
+}
+
+/// The device and the inode, which name a file together.
+type FileId = (u64, u64);
+
+fn file_id(file: impl AsFd) -> io::Result<FileId> {
+    let stat = fstat(file)?;
+    Ok((stat.st_dev, stat.st_ino))
 }
 
 /// One packet takes the list, and all descriptors.
@@ -181,9 +189,9 @@ impl LeftByCrash {
         let mut others = Vec::new();
         let mut sockets = (Vec::new(), Vec::new());
         for descriptor in groups.remove(&name).unwrap_or_default() {
-            let inode = fstat(&descriptor).map(|stat| stat.st_ino);
-            let is_it = |(of, passed): &&(u64, Passed)| {
-                let is_file = inode.is_ok_and(|inode| inode == *of);
+            let id = file_id(&descriptor).ok();
+            let is_it = |(of, passed): &&(FileId, Passed)| {
+                let is_file = id == Some(*of);
                 // All interfaces, and all queues of TAPs, are of one file.
                 is_file && !matches!(passed, Passed::Tap(name) if !Tap::is(&descriptor, name))
             };
@@ -217,7 +225,7 @@ mod tests {
 
     /// What a process would find that had these kept, and then others.
     fn list(kept: (u64, u64), of: &[(Passed, OwnedFd)]) -> Vec<OwnedFd> {
-        let passed = of.iter().map(|(passed, one)| (fstat(one).unwrap().st_ino, passed.clone()));
+        let passed = of.iter().map(|(passed, one)| (file_id(one).unwrap(), passed.clone()));
         let list = KeptList { kept, passed: passed.collect() }.written().unwrap();
         let copies = of.iter().map(|(_, one)| one.try_clone().unwrap());
         // In no order: systemd keeps none.

@@ -97,6 +97,11 @@ pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
         None if is_over_af_xdp(port) && port.vlans.iter().any(is_pair) => {
             Some(format!("port `{name}`: a pair of `vlans`"))
         }
+        // The kernel would get each frame twice. The copy by the port's interface finds no socket that is bound to the `tap`,
+        // as BGP's are, and it would reset such a connection.
+        None if is_over_af_xdp(port) && port.tap.is_some() => {
+            Some(format!("port `{name}`: a `tap` of a port over AF_XDP"))
+        }
         None if is_over_af_xdp(port) => None,
         None => Some(format!("port `{name}`: its device")),
         Some(_) if !has_address => {
@@ -114,10 +119,11 @@ mod tests {
     fn what_cannot_pass_is_named() {
         let xdp = PortSettings {
             vlans: vec![Vlan::Untagged, Vlan::Tagged(7)],
-            tap: Some("pm-edge".to_owned()),
             ..PortSettings::new("p", "net_af_xdp0,iface=eth1")
         };
         assert_eq!(obstacle(&xdp), None);
+        let xdp = PortSettings { tap: Some("pm-edge".to_owned()), ..xdp };
+        assert!(obstacle(&xdp).is_some_and(|why| why.contains("a `tap` of a port over AF_XDP")));
         let tap = PortSettings { device: "net_tap0,iface=pm0,mac=02:00:00:00:00:aa".into(), ..xdp };
         assert_eq!(obstacle(&tap), None);
         let xdp = PortSettings::new("p", "net_af_xdp0,iface=eth1");

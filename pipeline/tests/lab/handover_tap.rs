@@ -5,11 +5,9 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::af_xdp;
 use crate::handover::{ask_by, longer, lost};
 use crate::handover_ends::GOES_ON;
-use crate::handover_xdp::OWN_SOCKETS;
-use crate::harness::{isolated, isolated_alone, path, reserve_huge_pages, sh, wait_until};
+use crate::harness::{isolated, path, sh, wait_until};
 use crate::keeper::{end, serving};
 use crate::nsd;
 use crate::pmdns::{COMMON, IS_ALONE, Pmdns, TAP_PORT, TAP_V4, interface_exists, upstream};
@@ -99,39 +97,6 @@ fn the_interface_of_a_tap_port_stays_and_nothing_is_lost() {
         last.stop();
         assert!(!interface_exists("pm-edge"), "it goes with the last process");
     });
-}
-
-#[test]
-#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
-fn the_interface_of_a_port_over_af_xdp_stays_and_nothing_is_lost() {
-    isolated_alone(
-        "handover_tap::the_interface_of_a_port_over_af_xdp_stays_and_nothing_is_lost",
-        || {
-            reserve_huge_pages(1024);
-            af_xdp::lay_cable();
-            sh("ip -n client address flush dev vA && ip -n client address add 10.97.0.1/24 dev vA");
-            let without = af_xdp::config().replace("10.98.", "10.97.").replace("fd98:", "fd97:");
-            let config = without.replace("addresses", "tap = \"pm-edge\"\naddresses");
-            let _nsd = nsd::start();
-            let first = Pmdns::start(&without);
-            // The kernel gets the address while frames come to it and to a packet socket.
-            let (report, running) = thread::scope(|threads| {
-                let queries = threads.spawn(|| ask_by(&format!("{CLIENT} dnsperf"), TAP_V4, EACH));
-                thread::sleep(Duration::from_secs(1));
-                let mut running = first.hand_over("first-with-tap", &config);
-                running.wait_for(OWN_SOCKETS);
-                (queries.join().unwrap(), running)
-            });
-            assert_eq!(lost(&report), 0, "{report}");
-            let (last, _) = follow_each_other(running, &config, OWN_SOCKETS);
-            let errors = sh("ip netns exec client nstat -asz IcmpInDestUnreachs");
-            let errors = errors.split("IcmpInDestUnreachs").nth(1).unwrap();
-            assert_eq!(errors.split_whitespace().next(), Some("0"), "the kernel answers no query");
-
-            last.stop();
-            assert!(!interface_exists("pm-edge"), "it goes with the last process");
-        },
-    );
 }
 
 #[test]

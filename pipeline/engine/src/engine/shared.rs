@@ -107,6 +107,7 @@ impl SharedByThreads {
         let threads = threads.map(|(rings, (_, counters))| TapThread {
             kernel: None,
             reads: Arc::new(true.into()),
+            told: None,
             left: Default::default(),
             pool: self.gauges.pool.clone(),
             partial_checksums: self.ports[rings.port].partial_checksums,

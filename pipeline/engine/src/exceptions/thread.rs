@@ -57,6 +57,8 @@ pub struct TapThread {
     pub(crate) kernel: Option<Box<dyn KernelEnd>>,
     /// Whether it reads what the kernel sends. Of two processes that have the interface one does.
     pub(crate) reads: Arc<AtomicBool>,
+    /// What it has told the kernel of the link.
+    pub(crate) told: Option<bool>,
     /// By class, what found no room with the kernel.
     pub(crate) left: [Burst; ExceptionClass::ALL.len()],
     /// Where its frames come from.
@@ -117,11 +119,14 @@ impl TapThread {
         self.write(kernel) + self.read(kernel)
     }
 
-    fn apply_link_state(&self, kernel: &mut dyn KernelEnd) {
-        let is_up = u64::from(self.news[self.rings.port].is_up());
-        if self.counters.link_up.swap(is_up, Ordering::Relaxed) != is_up
-            && let Err(error) = kernel.set_link(is_up != 0)
-        {
+    fn apply_link_state(&mut self, kernel: &mut dyn KernelEnd) {
+        let is_up = self.news[self.rings.port].is_up();
+        if self.told == Some(is_up) {
+            return;
+        }
+        self.told = Some(is_up);
+        self.counters.link_up.store(is_up.into(), Ordering::Relaxed);
+        if let Err(error) = kernel.set_link(is_up) {
             note(&self.counters, &error);
         }
     }
