@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use super::eal::Eal;
 use super::exchange::{Exchange, Exchanged};
 use super::mempool::Mempool;
-use super::port::{ClosedPort, PortError};
+use super::port::{ClosedPort, PortError, refused};
 use super::start::DpdkNic;
 use crate::frame::Burst;
 use crate::xdp::{Interface, XdpSteering};
@@ -66,7 +66,10 @@ impl ClosedPort {
         pool: &Mempool,
     ) -> Result<(PassingNic, Queues, PassingPort), PortError> {
         let interface = self.interface.as_ref();
-        let meanwhile = meanwhile(interface, &self.settings);
+        let meanwhile = meanwhile(interface, &self.settings).map_err(|error| {
+            let advice = ": another program of this host answers at an address of the port. Stop it, or the running process";
+            refused(&self.settings, "keep queries from the kernel", &error, advice)
+        })?;
         let name = interface.map_or("", |one| one.name());
         let pairs = plan.rx_queues.max(plan.tx_queues);
         let device = format!(
@@ -106,11 +109,18 @@ impl ClosedPort {
 
 /// The groups that IPv6 neighbours ask in. Besides, sockets that take in queries to addresses that the kernel has as well, or gets
 /// meanwhile: it would answer them by ICMP, that nobody listens.
-fn meanwhile(interface: Option<&Interface>, settings: &PortSettings) -> Vec<OwnedFd> {
+fn meanwhile(interface: Option<&Interface>, settings: &PortSettings) -> io::Result<Vec<OwnedFd>> {
     let groups = interface.and_then(|one| one.join_groups(settings).ok());
-    let addresses = settings.addresses.iter();
-    let sockets = addresses.filter_map(|one| listen(one.address, settings.dns_port).ok());
-    groups.into_iter().flatten().chain(sockets).collect()
+    let mut held: Vec<_> = groups.into_iter().flatten().collect();
+    for one in &settings.addresses {
+        match listen(one.address, settings.dns_port) {
+            Ok(socket) => held.push(socket),
+            // A program that has the port gets each query too, and would answer beside us.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(held)
 }
 
 /// A socket for UDP at an address that the kernel need not have yet.
@@ -154,6 +164,13 @@ impl RxQueue for Several {
 impl PassingPort {
     /// Opens its own sockets, and gives their queues to the cores. If that fails, the cores go on by the packet socket.
     pub fn open(&mut self) -> Result<(), PortError> {
+        if let Some(closed) = &self.closed
+            && let Some(interface) = closed.interface.as_ref().filter(|one| one.is_shared())
+        {
+            interface.check(&closed.settings).map_err(|error| {
+                refused(&closed.settings, "find the XDP program", &error, ": start pmdns again")
+            })?;
+        }
         let Some(closed) = self.closed.take() else { return Ok(()) };
         let (mut nic, queues) = closed.start_or_stay(&self.plan, &self.pool).map_err(|failed| {
             let (closed, error) = *failed;

@@ -1,6 +1,7 @@
 //! A port before it runs: found or plugged in, and asked for its capabilities.
 
 use std::ffi::{CStr, CString, c_int};
+use std::io;
 use std::mem;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,15 +112,12 @@ impl Eal {
         port: u8,
     ) -> Result<ClosedPort, PortError> {
         let is_beside = are_devices_shared();
-        let interface = Interface::of(settings, is_beside).map_err(|error| PortError::Refused {
-            port: settings.name.clone(),
-            step: "prepare the interface for an XDP program",
-            reason: error.to_string(),
-            detail: device_text(&settings.device),
-            advice: match is_beside {
-                true => ": stop the running process, then start this one",
+        let interface = Interface::of(settings, is_beside).map_err(|error| {
+            let advice = match is_beside {
+                true => ": stop the running process, then start this one as root",
                 false => ": take another program off (`ip link set dev IFACE xdp off`), and start as root",
-            },
+            };
+            refused(settings, "prepare the interface for an XDP program", &error, advice)
         })?;
         let options = interface.as_ref().map(Interface::options).unwrap_or_default();
         let (id, messages) = find_or_plug(settings, &options, self.messages())?;
@@ -135,6 +133,17 @@ impl Eal {
             interface,
         })
     }
+}
+
+/// A step that the kernel refuses.
+pub(super) fn refused(
+    settings: &pmdns_config::PortSettings,
+    step: &'static str,
+    error: &io::Error,
+    advice: &'static str,
+) -> PortError {
+    let (port, detail) = (settings.name.clone(), device_text(&settings.device));
+    PortError::Refused { port, step, reason: error.to_string(), detail, advice }
 }
 
 impl ClosedPort {

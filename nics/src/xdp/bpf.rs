@@ -84,7 +84,7 @@ pub(super) fn name_of_program(id: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The only values of the arrays of the program with this id.
+/// The only values of the arrays of the program with this id. What cannot be read is left out: another's may forbid it.
 pub(super) fn values_of_program(id: u32) -> io::Result<Vec<Vec<u8>>> {
     let (mut info, mut ids) = ([0_u8; NAME.end], [[0_u8; 4]; MAX_MAPS]);
     info[MAP_COUNT..MAP_IDS].copy_from_slice(&to_u32(MAX_MAPS).to_ne_bytes());
@@ -93,8 +93,8 @@ pub(super) fn values_of_program(id: u32) -> io::Result<Vec<Vec<u8>>> {
     // SAFETY: `ids` has room for as many as are asked for, and outlives the call.
     unsafe { fill_in(&by_id(PROGRAM_BY_ID, id)?, &mut info) }?;
     let maps = ids.into_iter().map(u32::from_ne_bytes).filter(|id| *id != 0);
-    let values = maps.map(|id| only_value(&by_id(MAP_BY_ID, id)?)).collect::<io::Result<Vec<_>>>();
-    Ok(values?.into_iter().flatten().collect())
+    let value = |id| only_value(&by_id(MAP_BY_ID, id).ok()?).ok().flatten();
+    Ok(maps.filter_map(value).collect())
 }
 
 /// The value of an array with one place. `None`: it is another map.

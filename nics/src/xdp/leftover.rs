@@ -13,8 +13,10 @@ use pmdns_config::narrow::{to_u16, to_u32};
 
 use super::{bpf, settings};
 
+/// The program in `filter.c`, and that of libxdp.
+const PROGRAM: &str = "xsk_def_prog";
 /// Programs of libxdp: one that calls others, and that of a socket.
-const OF_THE_LIBRARY: [&str; 2] = ["xdp_dispatcher", "xsk_def_prog"];
+const OF_THE_LIBRARY: [&str; 2] = ["xdp_dispatcher", PROGRAM];
 
 /// Attributes of a link (linux/if_link.h), and those within `IFLA_XDP`.
 const IFLA_XDP: u16 = 43;
@@ -57,10 +59,13 @@ pub(super) fn of_others(interface: &str) -> Option<String> {
     (!is_known).then_some(name)
 }
 
-/// The settings of the program of ours on `interface`, and what may stand behind them. `None`: none of ours is there.
+/// The settings of the program of ours on `interface`, and what may stand behind them. `None`: none is there that libxdp takes for
+/// its own.
 pub(super) fn settings(interface: &str) -> io::Result<Option<Vec<u8>>> {
     let (.., id) = link(interface)?;
-    id.map_or(Ok(None), settings_of)
+    let Some(id) = id else { return Ok(None) };
+    let is_joined = bpf::name_of_program(id)? == PROGRAM;
+    if is_joined { settings_of(id) } else { Ok(None) }
 }
 
 fn settings_of(id: u32) -> io::Result<Option<Vec<u8>>> {

@@ -59,26 +59,26 @@ impl Interface {
     pub(crate) fn of(port: &PortSettings, beside: bool) -> io::Result<Option<Self>> {
         let Some(name) = interface(&port.device) else { return Ok(None) };
         let is_shared = port.share_with_kernel;
-        let program = match beside {
-            true => {
-                match leftover::settings(name) {
-                    // Not every process may ask. One that may not cannot have a port that is shared.
-                    Err(_) if !is_shared => {}
-                    there => check_settings(there?, port)?,
-                }
-                None
+        let program = if beside {
+            check_settings(leftover::settings(name)?, port)?;
+            None
+        } else {
+            let is_left = || matches!(leftover::settings(name), Ok(Some(_)));
+            match leftover::remove(name) {
+                Err(error) if is_shared || is_left() => return Err(error),
+                // The driver loads a program of its own, and says what keeps it from that.
+                _ => {}
             }
-            false => {
-                match leftover::remove(name) {
-                    Err(error) if is_shared => return Err(error),
-                    // The driver loads a program of its own, and says what keeps it from that.
-                    _ => {}
-                }
-                is_shared.then(|| program(port)).transpose()?
-            }
+            is_shared.then(|| program(port)).transpose()?
         };
         let first_queue = first_queue(&port.device);
         Ok(Some(Self { name: name.to_owned(), first_queue, is_shared, program }))
+    }
+
+    /// Whether the program of `port` is on the interface yet. Without it the driver would load its own, which leaves the kernel
+    /// nothing.
+    pub(crate) fn check(&self, port: &PortSettings) -> io::Result<()> {
+        check_settings(leftover::settings(&self.name)?, port)
     }
 
     /// The options that the device text needs.

@@ -6,6 +6,7 @@ use pmdns_config::{PortSettings, Vlan};
 
 use super::run::Verdict::{Kernel, Ours};
 use super::run::{Program, Verdict};
+use super::{check_settings, settings};
 
 const SERVICE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
 const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 60);
@@ -227,5 +228,18 @@ fn as_many_addresses_and_vlans_as_a_port_may_have_are_known() {
     for number in 0..=1100 {
         let expected = if (1..=1024).contains(&number) { Ours } else { Kernel };
         assert_eq!(program.verdict(&frame(number)), expected, "{number}");
+    }
+}
+
+#[test]
+fn only_the_program_of_this_port_may_stay_on_its_interface() {
+    let open = PortSettings::new("p", "net_af_xdp0,iface=eth1");
+    let shared = PortSettings { share_with_kernel: true, ..open.clone() };
+    let other = PortSettings { dns_port: 5353, ..shared.clone() };
+    let there = || Some(settings::bytes(&shared));
+    assert!(check_settings(there(), &shared).is_ok());
+    assert!(check_settings(None, &open).is_ok());
+    for (there, port) in [(there(), &other), (there(), &open), (None, &shared)] {
+        assert!(check_settings(there, port).unwrap_err().to_string().contains("`dns_port`"));
     }
 }

@@ -102,6 +102,10 @@ pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
         None if is_over_af_xdp(port) && port.tap.is_some() => {
             Some(format!("port `{name}`: a `tap` of a port over AF_XDP"))
         }
+        // The driver would load it a second time.
+        None if is_over_af_xdp(port) && options().any(|option| option.starts_with("xdp_prog=")) => {
+            Some(format!("port `{name}`: `xdp_prog` in its device"))
+        }
         None if is_over_af_xdp(port) => None,
         None => Some(format!("port `{name}`: its device")),
         Some(_) if !has_address => {
@@ -122,6 +126,8 @@ mod tests {
             ..PortSettings::new("p", "net_af_xdp0,iface=eth1")
         };
         assert_eq!(obstacle(&xdp), None);
+        let own = PortSettings::new("p", "net_af_xdp0,iface=eth1,xdp_prog=own.o");
+        assert!(obstacle(&own).is_some_and(|why| why.contains("`xdp_prog`")));
         let xdp = PortSettings { tap: Some("pm-edge".to_owned()), ..xdp };
         assert!(obstacle(&xdp).is_some_and(|why| why.contains("a `tap` of a port over AF_XDP")));
         let tap = PortSettings { device: "net_tap0,iface=pm0,mac=02:00:00:00:00:aa".into(), ..xdp };

@@ -26,7 +26,8 @@ const TAGS: &str = r#"
 static long (*vlan_push)(void *frame, unsigned short type, unsigned short id) = (void *)18;
 static long (*vlan_pop)(void *frame) = (void *)19;
 SECTION("tc_push") int put_on(void *frame) { return vlan_push(frame, __builtin_bswap16(0x8100), 7) != 0 ? 2 : 0; }
-SECTION("tc_pop") int take_off(void *frame) { return vlan_pop(frame) != 0 ? 2 : 0; }
+/* A frame without a tag (vlan_present) is dropped. */
+SECTION("tc_pop") int take_off(void *frame) { return !((unsigned *)frame)[5] || vlan_pop(frame) ? 2 : 0; }
 char licence[] SECTION("license") = "GPL";
 "#;
 
