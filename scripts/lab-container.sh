@@ -178,12 +178,12 @@ serves_as_its_user
 say "a port over AF_XDP serves as the image's user"
 stop
 
-# With what the manifests for Kubernetes give: root without most of root's rights, and a root file system that stays as it is.
+# As pods are run: root without most of root's rights, and a root file system that stays as it is.
 start xdp --cap-add net_raw --cap-add perfmon --user 0 --read-only --read-only-tmpfs=false --tmpfs /run:notmpcopyup \
     --security-opt no-new-privileges
 wait_for "no answer on the port over AF_XDP with a root that cannot be written" answers
 podman healthcheck run pmdns > "$folder/health" || fail "it is not healthy: $(cat "$folder/health")"
 # What is shared with the kernel needs it.
 [[ $(podman exec pmdns pmdns stats --json | jq -c .privileges.capabilities) == '["net_admin"]' ]] || fail "it keeps other rights"
-say "a port over AF_XDP serves with the rights of a pod, and gives up those it needs no more"
+say "a port over AF_XDP serves as root with a read-only root file system, and gives up the rights it needs no more"
 stop

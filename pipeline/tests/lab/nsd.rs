@@ -16,6 +16,8 @@ pub(crate) const PORT: u16 = 5300;
 pub(crate) const SECOND_PORT: u16 = 5310;
 /// Names `n0` to `n10999` of the generated zone `bulk.test`, each with an address record.
 pub(crate) const BULK_NAMES: u32 = 11_000;
+/// How long its records last, in seconds.
+pub(crate) const BULK_TTL: u32 = 3600;
 
 /// Response rate limiting off, or a lab would get 200 answers a second.
 const CONFIG: &str = r#"
@@ -98,9 +100,9 @@ pub(crate) fn bulk_address(number: u32) -> String {
 
 /// The text of `bulk.test`.
 pub(crate) fn bulk_zone() -> String {
-    let mut zone = "$ORIGIN bulk.test.\n$TTL 3600\n@ SOA ns h 1 3600 900 604800 60\n@ NS ns\n\
+    let mut zone = "$ORIGIN bulk.test.\n$TTL TIME\n@ SOA ns h 1 3600 900 604800 60\n@ NS ns\n\
                     ns A 127.0.0.1\n"
-        .to_owned();
+        .replace("TIME", &BULK_TTL.to_string());
     for number in 0..BULK_NAMES {
         writeln!(zone, "n{number} A {}", bulk_address(number)).unwrap();
     }
