@@ -6,11 +6,20 @@
 # Steps: formatting scripts lints documentation book tests without-dpdk simulator loom instructions fuzzing
 # alerting validation labs pci
 # Parts of labs, alone: console (the web console), api (the HTTP API), handover (one process takes over from another).
-# Only by name: bridge (the second lab on bound NICs), first-port (docs/tasks/first-port.md), vhost (the kernel behind a bound
-# NIC), vm (these and pci), handover-long (hand-overs beside ten million queries), kills (2,000 processes are killed under load),
-# package (the Debian package), container (its image in podman), browser (a lab with Chromium), soak (hours), sanitizers, debian13
-# (tests and labs in a root of that release), empty-root (every step in an empty root of Debian 12 and of 13, so that no install
-# step is missing; PMDNS_STEPS names fewer).
+# Only by name:
+#   bridge         the second lab on bound NICs
+#   first-port     docs/tasks/first-port.md
+#   vhost          the kernel behind a bound NIC
+#   vm             these and pci
+#   handover-long  hand-overs beside ten million queries
+#   kills          2,000 processes are killed under load
+#   package        the Debian package
+#   container      its image in podman
+#   browser        a lab with Chromium
+#   soak           hours
+#   sanitizers     AddressSanitizer and ThreadSanitizer
+#   debian13       tests and labs in a root of that release
+#   empty-root     every step in empty roots of Debian 12 and 13, so that no install step is missing; PMDNS_STEPS names fewer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -206,7 +215,7 @@ for argument in "$@"; do
         vm) steps+=(pci bridge first-port vhost) ;;
         *)
             if [[ " ${FAST[*]} ${SLOW[*]} ${PARTS[*]} ${NAMED[*]} " != *" $argument "* ]]; then
-                sed -n '3,13s/^# \{0,1\}//p' "$0" >&2
+                sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
                 exit 2
             fi
             steps+=("$argument")

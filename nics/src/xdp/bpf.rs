@@ -1,7 +1,7 @@
 //! The calls of bpf(2) that are made here.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use pmdns_config::narrow::{to_u32, to_usize};
 
@@ -79,7 +79,7 @@ pub(crate) unsafe fn descriptor(number: libc::c_int) -> OwnedFd {
 pub(super) fn name_of_program(id: u32) -> io::Result<String> {
     let mut info = [0_u8; NAME.end];
     // SAFETY: no address is in `info`.
-    unsafe { fill_in(&by_id(PROGRAM_BY_ID, id)?, &mut info) }?;
+    unsafe { fill_in(by_id(PROGRAM_BY_ID, id)?.as_fd(), &mut info) }?;
     let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(name).into_owned())
 }
@@ -91,7 +91,7 @@ pub(super) fn values_of_program(id: u32) -> io::Result<Vec<Vec<u8>>> {
     let address = ids.as_mut_ptr() as u64;
     info[MAP_IDS..NAME.start].copy_from_slice(&address.to_ne_bytes());
     // SAFETY: `ids` has room for as many as are asked for, and outlives the call.
-    unsafe { fill_in(&by_id(PROGRAM_BY_ID, id)?, &mut info) }?;
+    unsafe { fill_in(by_id(PROGRAM_BY_ID, id)?.as_fd(), &mut info) }?;
     let maps = ids.into_iter().map(u32::from_ne_bytes).filter(|id| *id != 0);
     let value = |id| only_value(&by_id(MAP_BY_ID, id).ok()?).ok().flatten();
     Ok(maps.filter_map(value).collect())
@@ -102,7 +102,7 @@ fn only_value(map: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
     // `struct bpf_map_info`: type, id, sizes of key and value, places.
     let mut info = [0_u8; 20];
     // SAFETY: no address is in `info`.
-    unsafe { fill_in(map, &mut info) }?;
+    unsafe { fill_in(map.as_fd(), &mut info) }?;
     let number = |at: usize| info[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
     let len = to_usize(number(12).into());
     if number(0) != ARRAY || number(16) != 1 || len > MAX_VALUE {
@@ -128,7 +128,7 @@ fn by_id(command: libc::c_int, id: u32) -> io::Result<OwnedFd> {
 ///
 /// # Safety
 /// Memory that `info` names must have room for what is asked for there, and outlive the call.
-unsafe fn fill_in(what: &OwnedFd, info: &mut [u8]) -> io::Result<()> {
+unsafe fn fill_in(what: BorrowedFd<'_>, info: &mut [u8]) -> io::Result<()> {
     let mut attributes = Attributes::new()
         .with(0, &what.as_raw_fd().to_ne_bytes())
         .with(4, &to_u32(info.len()).to_ne_bytes())
@@ -140,12 +140,8 @@ unsafe fn fill_in(what: &OwnedFd, info: &mut [u8]) -> io::Result<()> {
 /// The type of a map: the first field of `struct bpf_map_info`.
 pub(super) fn type_of_map(map: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = [0_u8; 4];
-    let mut attributes = Attributes::new()
-        .with(0, &map.as_raw_fd().to_ne_bytes())
-        .with(4, &to_u32(info.len()).to_ne_bytes())
-        .with_address_of(8, info.as_mut_ptr());
-    // SAFETY: the kernel writes at most as many bytes as `info` has.
-    unsafe { bpf(INFO, &mut attributes) }?;
+    // SAFETY: no address is in `info`.
+    unsafe { fill_in(map, &mut info) }?;
     Ok(u32::from_ne_bytes(info))
 }
 

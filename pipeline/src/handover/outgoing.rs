@@ -153,7 +153,7 @@ impl HandOver {
         self.xdp.extend(others);
     }
 
-    /// Why no other process can take over, and so this one cannot have taken over.
+    /// Why no other process can take over. A process that takes over has none when it has opened its ports.
     pub(crate) fn obstacle(&self) -> Option<&str> {
         self.obstacle.as_deref()
     }
