@@ -44,6 +44,8 @@ pub use xdp::{XdpSteering, program_of_others};
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// Frames of a DPDK pool that each core caches; it may hold one and a half times as many. A pool needs that
 /// many frames beyond those in use.
 pub const POOL_CACHE_FRAMES: u32 = 256;
@@ -81,6 +83,31 @@ pub struct Queues {
     pub rx: Vec<Box<dyn RxQueue>>,
     /// Transmit queues, by queue number.
     pub tx: Vec<Box<dyn TxQueue>>,
+}
+
+impl Queues {
+    /// Queues that give nothing and take nothing: those of a port that is closed.
+    pub fn none(rx_queues: u16, tx_queues: u16) -> Self {
+        Self {
+            rx: (0..rx_queues).map(|_| Box::new(NoQueue) as Box<dyn RxQueue>).collect(),
+            tx: (0..tx_queues).map(|_| Box::new(NoQueue) as Box<dyn TxQueue>).collect(),
+        }
+    }
+}
+
+/// The queue of a port that is closed. It has no size, so a box of it allocates nothing.
+pub struct NoQueue;
+
+impl RxQueue for NoQueue {
+    fn receive(&mut self, _burst: &mut Burst, _limit: usize) -> usize {
+        0
+    }
+}
+
+impl TxQueue for NoQueue {
+    fn transmit(&mut self, _burst: &mut Burst) -> usize {
+        0
+    }
 }
 
 /// By what a port chooses the RX queue of a frame.
@@ -126,6 +153,11 @@ pub trait Nic: Send {
         true
     }
 
+    /// Whether this process has the device.
+    fn is_open(&self) -> bool {
+        true
+    }
+
     /// Whether the device is being taken out of the machine: it wants to be [released](Self::release).
     fn is_being_removed(&self) -> bool {
         false
@@ -144,7 +176,7 @@ pub trait Nic: Send {
 pub const MTU: u16 = 1500;
 
 /// The kind and the capabilities of a port, known before it starts. The topology is planned from them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortFacts {
     /// The name it has in the config.
     pub name: String,
@@ -193,5 +225,13 @@ pmdns_counters::counters! {
         tx_bytes: counter,
         /// Frames the port could not send.
         tx_errors: counter,
+    }
+}
+
+impl PortStats {
+    /// The counters of this port, which goes on where another one has ended.
+    #[must_use]
+    pub fn after(self, before: Self) -> Self {
+        Self::from_values(self.values().iter().zip(before.values()).map(|(a, b)| a + b))
     }
 }

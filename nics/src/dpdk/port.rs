@@ -75,6 +75,17 @@ pub enum PortError {
         direction: &'static str,
     },
 
+    /// It is not what the process before has said of it.
+    #[error(
+        "port {port}: the device has changed since it was closed: {detail}. Stop the running process, then start this one"
+    )]
+    Changed {
+        /// The port's name in the config.
+        port: String,
+        /// What it is, and what it was.
+        detail: String,
+    },
+
     /// A step of the start failed.
     #[error("port {port}: cannot {step}: {reason} ({detail}){advice}")]
     Refused {
@@ -122,7 +133,9 @@ impl Eal {
         let options = interface.as_ref().map(Interface::options).unwrap_or_default();
         let (id, messages) = find_or_plug(settings, &options, self.messages())?;
         let environment = Arc::clone(self.environment());
-        let device = Device { id, started: false, removal: None, _environment: environment };
+        let (started, is_given_back) = (false, false);
+        let device =
+            Device { id, started, is_given_back, removal: None, _environment: environment };
         let facts = facts(&device, settings)?;
         Ok(ClosedPort {
             device,
@@ -152,6 +165,17 @@ impl ClosedPort {
         &self.facts
     }
 
+    /// Whether it serves those who have planned with these facts. Frames are made by them: another address would be none of ours.
+    pub fn serves_as(&self, planned: &PortFacts) -> Result<(), PortError> {
+        let of = |facts: &PortFacts| {
+            let PortFacts { driver, mac, mtu, checksum_offload, partial_checksums, .. } = facts;
+            (driver.clone(), *mac, *mtu, *checksum_offload, *partial_checksums)
+        };
+        let (is, was) = (of(&self.facts), of(planned));
+        let (port, detail) = (self.settings.name.clone(), format!("{is:?}, and not {was:?}"));
+        if is == was { Ok(()) } else { Err(PortError::Changed { port, detail }) }
+    }
+
     /// The driver's log while the port was opened: warnings that an operator may want to see.
     pub fn messages(&self) -> &[String] {
         &self.messages
@@ -164,6 +188,8 @@ impl ClosedPort {
 pub(super) struct Device {
     pub(super) id: u16,
     pub(super) started: bool,
+    /// It is closed, though another process has the other devices as well.
+    pub(super) is_given_back: bool,
     removal: Option<Removal>,
     _environment: Arc<Environment>,
 }
@@ -202,7 +228,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if are_devices_shared() {
+        if are_devices_shared() && !self.is_given_back {
             return;
         }
         let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);

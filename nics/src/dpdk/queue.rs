@@ -98,6 +98,8 @@ impl RxQueue for Rx {
     }
 
     fn wake(&mut self, sleeper: &Arc<Sleeper>) -> bool {
+        // A queue has one: the one before goes first.
+        self.interrupt = None;
         self.interrupt = Interrupt::new(&self.started, self.queue, sleeper);
         self.interrupt.is_some()
     }

@@ -29,10 +29,10 @@ const LINK_POLL: Duration = Duration::from_millis(20);
 
 /// A DPDK port that runs.
 pub struct DpdkNic {
-    /// `None`: the device was given back.
+    /// `None`: the device was given back, or another process has it.
     started: Option<Arc<Started>>,
-    /// The counters when it was.
-    last: PortStats,
+    /// What was counted before the device was opened.
+    before: PortStats,
     facts: PortFacts,
     choice: String,
     /// `None`: it is no port over AF_XDP, or what the driver has opened was not found.
@@ -82,16 +82,13 @@ impl ClosedPort {
         let started = Started { device, _fast_free: fast_free, _pool, unfit, has_interrupts };
         let started = Arc::new(started);
         let queues = queues(&started, &facts, plan, number);
-        let (last, started) = (PortStats::default(), Some(started));
         let nic = DpdkNic {
-            started,
-            last,
-            facts,
+            started: Some(started),
             choice,
             steering,
             _groups: groups,
-            warnings: Vec::new(),
             messages,
+            ..DpdkNic::closed(facts)
         };
         warnings.extend(nic.wait_for_link(settings.link_wait_ms));
         Ok((DpdkNic { warnings, ..nic }, queues))
@@ -312,6 +309,26 @@ fn queues(started: &Arc<Started>, facts: &PortFacts, plan: &PortPlan, number: u8
 }
 
 impl DpdkNic {
+    /// A port whose device another process has.
+    pub fn closed(facts: PortFacts) -> Self {
+        Self {
+            started: None,
+            before: PortStats::default(),
+            facts,
+            choice: String::new(),
+            steering: None,
+            _groups: Vec::new(),
+            warnings: Vec::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    /// The same port, which goes on with these counters.
+    #[must_use]
+    pub fn after(self, before: PortStats) -> Self {
+        Self { before, ..self }
+    }
+
     /// Faults of the port's start that do not keep it from working. They do not name the port.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -360,7 +377,7 @@ impl Nic for DpdkNic {
     }
 
     fn stats(&self) -> PortStats {
-        self.started.as_ref().map_or(self.last, |started| started.stats())
+        self.started.as_ref().map_or(self.before, |started| started.stats().after(self.before))
     }
 
     fn xstats(&self) -> Vec<(String, u64)> {
@@ -394,6 +411,10 @@ impl Nic for DpdkNic {
         unsafe { dpdk_sys::shim_link_up(started.device.id) == 1 }
     }
 
+    fn is_open(&self) -> bool {
+        self.started.is_some()
+    }
+
     fn is_being_removed(&self) -> bool {
         self.started.as_ref().is_some_and(|started| started.device.is_being_removed())
     }
@@ -401,8 +422,9 @@ impl Nic for DpdkNic {
     fn release(&mut self) -> bool {
         let Some(started) = self.started.take() else { return true };
         match Arc::try_unwrap(started) {
-            Ok(started) => {
-                self.last = started.stats();
+            Ok(mut started) => {
+                self.before = started.stats().after(self.before);
+                started.device.is_given_back = true;
                 true
             }
             Err(started) => {

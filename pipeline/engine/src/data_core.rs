@@ -70,6 +70,7 @@ pub(crate) fn run_resolving(
 
 /// How a data core waits between its turns.
 struct Waits {
+    patience: Patience,
     idler: Idler,
     pause: Pause,
     sleeper: Option<Arc<Sleeper>>,
@@ -82,7 +83,7 @@ impl Waits {
         let idler = Idler::new(idle, sleeper.is_some(), has_company);
         let pause = Pause::of_this_processor();
         idler.log_mode(pause);
-        Self { idler, pause, sleeper }
+        Self { patience, idler, pause, sleeper }
     }
 
     /// Waits after this turn, as long as it has to. Unless the worker `may_sleep`, something may come that ends no nap.
@@ -92,6 +93,8 @@ impl Waits {
             Wait::None => {}
             Wait::Pause => self.pause.pause(),
             Wait::Yield => std::thread::yield_now(),
+            // Its new queues are to wake it too.
+            Wait::Nap(_) if worker.take_other_queues() => *self = Self::new(worker, self.patience),
             Wait::Nap(most) => {
                 let (most, sleeper) = match may_sleep() {
                     true => (most, self.sleeper.as_deref()),

@@ -87,6 +87,16 @@ impl Inlet {
         }
     }
 
+    /// Takes from this queue of its port from now on.
+    pub(crate) fn open_port(&mut self, queue: Box<dyn RxQueue>) {
+        self.source = Source::Port(queue);
+    }
+
+    /// Whether it is a port's, which may be closed.
+    pub(crate) fn is_port(&self) -> bool {
+        !matches!(self.source, Source::Ring(_))
+    }
+
     /// Whether no more packets will come from here.
     pub(crate) fn has_ended(&self) -> bool {
         match &self.source {

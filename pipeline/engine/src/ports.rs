@@ -1,28 +1,81 @@
-//! Port events: links that come up, and devices that are removed from the machine. The main thread watches for them and
-//! tells the data cores.
+//! Port events: links that come up, devices that are removed from the machine, and ports that are closed and opened again. The main
+//! thread watches for them and tells the data cores.
 
-use std::sync::Arc;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pmdns_nics::Nic;
+use pmdns_nics::{Nic, Queues, RxQueue, TxQueue};
 
 /// How often the links are checked. Each check asks the device.
 const LINK_LOOK: Duration = Duration::from_millis(250);
 
 /// The news of a port for the data cores, which read it from time to time.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct PortNews {
     /// How often the link came up.
     ups: AtomicU32,
     /// Whether it is up.
     is_up: AtomicBool,
-    /// Whether the port is to be given up.
+    /// Whether the queues that the data cores have are to be given up.
     leaves: AtomicBool,
+    /// How often other queues were brought.
+    brought: AtomicU32,
+    /// Of them, those that no data core has taken yet.
+    queues: Mutex<Queues>,
 }
 
-/// The news of every port, by number.
-pub type AllPortNews = Arc<[PortNews]>;
+/// The news of every port, by number. A data core asks for [changes](Self::changes) each turn, and reads the rest from time to time.
+#[derive(Default)]
+pub struct NewsBoard {
+    ports: Box<[PortNews]>,
+    /// How often queues were to be given up, or brought.
+    changes: AtomicU32,
+}
+
+/// The same, as everybody has it.
+pub type AllPortNews = Arc<NewsBoard>;
+
+impl NewsBoard {
+    /// So many ports, without news.
+    pub fn new(ports: usize) -> Self {
+        let ports = (0..ports).map(|_| PortNews::default()).collect();
+        Self { ports, ..Self::default() }
+    }
+
+    /// How often queues were to be given up or brought so far.
+    #[inline]
+    pub fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// The data cores are to give up the queues of a port.
+    pub fn leave(&self, port: usize) {
+        let news = &self.ports[port];
+        news.link_went_down();
+        news.leaves.store(true, Ordering::Relaxed);
+        *news.brought() = Queues::default();
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// The data cores get other queues of a port: each takes one of those that it polls or fills.
+    pub fn bring(&self, port: usize, queues: Queues) {
+        let news = &self.ports[port];
+        *news.brought() = queues;
+        news.brought.fetch_add(1, Ordering::Relaxed);
+        news.leaves.store(false, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Deref for NewsBoard {
+    type Target = [PortNews];
+
+    fn deref(&self) -> &[PortNews] {
+        &self.ports
+    }
+}
 
 impl PortNews {
     /// How often the link came up so far.
@@ -33,6 +86,25 @@ impl PortNews {
     /// Whether the data cores must give up its queues.
     pub fn leaves(&self) -> bool {
         self.leaves.load(Ordering::Relaxed)
+    }
+
+    /// How often other queues were brought.
+    pub fn times_brought(&self) -> u32 {
+        self.brought.load(Ordering::Relaxed)
+    }
+
+    /// One of the queues to receive that were brought.
+    pub fn take_rx(&self) -> Option<Box<dyn RxQueue>> {
+        self.brought().rx.pop()
+    }
+
+    /// One of the queues to transmit that were brought.
+    pub fn take_tx(&self) -> Option<Box<dyn TxQueue>> {
+        self.brought().tx.pop()
+    }
+
+    fn brought(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the link is up, as far as is known.
@@ -57,12 +129,6 @@ impl PortNews {
     pub fn link_went_down(&self) {
         self.is_up.store(false, Ordering::Relaxed);
     }
-
-    /// Notes that the port is to be given up.
-    pub fn leave(&self) {
-        self.link_went_down();
-        self.leaves.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The main thread's watch over the ports.
@@ -86,10 +152,13 @@ enum PortState {
     /// The data cores are giving up its queues.
     Leaving,
     Gone,
+    /// The same, for another process that is to have the device.
+    Closing,
+    Closed,
 }
 
 impl PortWatch {
-    /// A watch over ports that have just started. Those whose link is up are announced.
+    /// A watch over ports that have just started, or are closed. Those whose link is up are announced.
     pub fn new(nics: &[Box<dyn Nic>], news: &[PortNews], now: Instant) -> Self {
         let mut ports = Vec::new();
         for (nic, news) in nics.iter().zip(news) {
@@ -97,22 +166,47 @@ impl PortWatch {
             if is_up {
                 news.link_came_up();
             }
-            ports.push(Watched { is_up, ..Watched::default() });
+            let state = if nic.is_open() { PortState::Serving } else { PortState::Closed };
+            ports.push(Watched { is_up, state, ..Watched::default() });
         }
         Self { ports, next_look: now + LINK_LOOK }
     }
 
     /// Checks every port; never waits.
-    pub fn turn(&mut self, nics: &mut [Box<dyn Nic>], news: &[PortNews], now: Instant) {
+    pub fn turn(&mut self, nics: &mut [Box<dyn Nic>], news: &NewsBoard, now: Instant) {
         let looks = now >= self.next_look;
         if looks {
             self.next_look = now + LINK_LOOK;
         }
-        for ((watched, nic), news) in self.ports.iter_mut().zip(nics).zip(news) {
-            watched.let_go(nic.as_mut(), news);
+        for (port, (watched, nic)) in self.ports.iter_mut().zip(nics).enumerate() {
+            watched.let_go(nic.as_mut(), port, news);
             if looks && watched.state == PortState::Serving {
-                watched.poll(nic.as_ref(), news);
+                watched.poll(nic.as_ref(), &news[port]);
             }
+        }
+    }
+
+    /// Closes a port that serves, once the data cores have left its queues.
+    pub fn close(&mut self, port: usize, news: &NewsBoard) {
+        let watched = &mut self.ports[port];
+        if watched.state == PortState::Serving {
+            (watched.state, watched.is_up) = (PortState::Closing, false);
+            news.leave(port);
+        }
+    }
+
+    /// Whether a port is closed, and may be opened.
+    pub fn is_closed(&self, port: usize) -> bool {
+        self.ports[port].state == PortState::Closed
+    }
+
+    /// A port that was closed has these queues now.
+    pub fn opened(&mut self, port: usize, nic: &dyn Nic, queues: Queues, news: &NewsBoard) {
+        let watched = &mut self.ports[port];
+        (watched.state, watched.is_up) = (PortState::Serving, nic.link_up());
+        news.bring(port, queues);
+        if watched.is_up {
+            news[port].link_came_up();
         }
     }
 
@@ -123,7 +217,9 @@ impl PortWatch {
 
     /// Whether the device of a port was taken out of the machine.
     pub fn is_removed(&self, port: usize) -> bool {
-        self.ports.get(port).is_some_and(|port| port.state != PortState::Serving)
+        let is_removed =
+            |port: &Watched| matches!(port.state, PortState::Leaving | PortState::Gone);
+        self.ports.get(port).is_some_and(is_removed)
     }
 
     /// Whether no port is left to serve on.
@@ -150,13 +246,13 @@ impl Watched {
         }
     }
 
-    /// Gives up a port whose device is being removed. First the data cores leave its queues, then it is closed.
-    fn let_go(&mut self, nic: &mut dyn Nic, news: &PortNews) {
+    /// Gives up a port whose device is being removed, or that is to be closed. First the data cores leave its queues, then it is closed.
+    fn let_go(&mut self, nic: &mut dyn Nic, port: usize, news: &NewsBoard) {
         let name = |nic: &dyn Nic| nic.facts().name.clone();
         if self.state == PortState::Serving && nic.is_being_removed() {
             self.state = PortState::Leaving;
             self.is_up = false;
-            news.leave();
+            news.leave(port);
             let name = name(nic);
             tracing::warn!("port {name}: the device is being removed; the port is given up");
         }
@@ -164,6 +260,9 @@ impl Watched {
             self.state = PortState::Gone;
             let name = name(nic);
             tracing::warn!("port {name}: the device was released; a restart would take it again");
+        }
+        if self.state == PortState::Closing && nic.release() {
+            self.state = PortState::Closed;
         }
     }
 }
@@ -235,7 +334,7 @@ mod tests {
     struct Lab {
         watch: PortWatch,
         nics: Vec<Box<dyn Nic>>,
-        news: Vec<PortNews>,
+        news: NewsBoard,
         hands: Vec<Hands>,
         now: Instant,
     }
@@ -249,7 +348,7 @@ mod tests {
                 Box::new(Fake { facts, hands: hands.clone() })
             };
             let nics: Vec<_> = hands.iter().map(fake).collect();
-            let news: Vec<_> = links.iter().map(|_| PortNews::default()).collect();
+            let news = NewsBoard::new(links.len());
             let now = Instant::now();
             Self { watch: PortWatch::new(&nics, &news, now), nics, news, hands, now }
         }
@@ -305,5 +404,25 @@ mod tests {
         lab.hands[0].set(QUEUES_ARE_GONE, true);
         lab.turn();
         assert!(lab.watch.all_are_gone());
+    }
+
+    #[test]
+    fn a_port_is_closed_when_its_queues_are_left_and_serves_with_those_that_are_brought() {
+        let mut lab = Lab::new(&[true]);
+        lab.watch.close(0, &lab.news);
+        lab.turn();
+        assert!(lab.news[0].leaves() && !lab.news[0].is_up());
+        assert!(!lab.watch.is_closed(0), "a data core has a queue yet");
+        lab.hands[0].set(QUEUES_ARE_GONE, true);
+        lab.turn();
+        assert!(lab.watch.is_closed(0));
+        assert!(!lab.watch.is_removed(0) && !lab.watch.all_are_gone(), "it may come back");
+        let before = (lab.news.changes(), lab.news[0].ups());
+        lab.watch.opened(0, lab.nics[0].as_ref(), Queues::none(1, 1), &lab.news);
+        assert_eq!((lab.news.changes(), lab.news[0].ups()), (before.0 + 1, before.1 + 1));
+        assert!(!lab.news[0].leaves() && !lab.watch.is_closed(0));
+        assert!(lab.news[0].take_rx().is_some() && lab.news[0].take_rx().is_none());
+        lab.watch.close(0, &lab.news);
+        assert!(lab.news[0].take_tx().is_none(), "what nobody has taken goes too");
     }
 }

@@ -1,6 +1,6 @@
 //! A worker's end of a TX queue. Frames are collected, and sent in bursts.
 
-use pmdns_nics::{Burst, Frame, TxQueue, release};
+use pmdns_nics::{Burst, Frame, NoQueue, TxQueue, release};
 
 use crate::counters::Flow;
 use crate::ring::RingReceiver;
@@ -31,8 +31,12 @@ impl Transmitter {
 
     /// Gives the queue up. Frames that are sent to it from now on are refused and counted.
     pub(crate) fn close(&mut self) {
-        // `NoQueue` has no size, so nothing is allocated.
         self.queue = Box::new(NoQueue);
+    }
+
+    /// Sends by this queue from now on.
+    pub(crate) fn open(&mut self, queue: Box<dyn TxQueue>) {
+        self.queue = queue;
     }
 
     /// Gives the burst to the queue. Frames that the queue refuses are dropped: the client will ask again. Waiting here
@@ -72,13 +76,4 @@ pub(crate) fn send_from(
         frames.drain(..).for_each(|frame| send(transmitters, frame));
     }
     found
-}
-
-/// The TX queue of a port that was given up.
-struct NoQueue;
-
-impl TxQueue for NoQueue {
-    fn transmit(&mut self, _burst: &mut Burst) -> usize {
-        0
-    }
 }

@@ -49,6 +49,13 @@ pub struct Worker {
     means: WorkerMeans,
     /// Link changes announced so far, by port.
     announced: Vec<u32>,
+    /// Changes of queues so far, and by port how often others were brought.
+    changes: u32,
+    brought: Vec<u32>,
+    /// Whether it has queues that wake nobody yet.
+    has_other_queues: bool,
+    /// Whether it takes nothing from ports any more.
+    is_ending: bool,
     tally: Tally,
     handled: Ends,
     latency: Latency,
@@ -103,6 +110,10 @@ impl Worker {
             ends,
             lent,
             announced: vec![0; means.news.len()],
+            changes: 0,
+            brought: vec![0; means.news.len()],
+            has_other_queues: false,
+            is_ending: false,
             means,
             tally: Tally::default(),
             handled: Ends::default(),
@@ -135,8 +146,14 @@ impl Worker {
         turn
     }
 
+    /// Whether it has other queues than when it was asked last, which wake nobody yet.
+    pub(crate) fn take_other_queues(&mut self) -> bool {
+        std::mem::take(&mut self.has_other_queues)
+    }
+
     /// Stops taking frames from ports, because the worker is to end.
     pub fn close_ports(&mut self) {
+        self.is_ending = true;
         self.ends.inlets.iter_mut().for_each(Inlet::close_port);
     }
 
@@ -161,6 +178,10 @@ impl Worker {
 
     /// One pass of the poll loop.
     pub fn turn(&mut self) -> Turn {
+        let changes = self.means.news.changes();
+        if changes != self.changes {
+            self.follow_ports(changes);
+        }
         let start = self.means.clock.now();
         let mut found = 0;
         for index in 0..self.ends.inlets.len() {

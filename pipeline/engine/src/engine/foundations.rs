@@ -22,7 +22,7 @@ use super::shared::SharedByThreads;
 use crate::clock::Clock;
 use crate::encrypted::LoadEncrypted;
 use crate::line::{StageParts, Stages};
-use crate::ports::PortNews;
+use crate::ports::NewsBoard;
 use crate::rule_names::ListNames;
 use crate::rules::{CookieMaker, RulesInboxes, RulesPublisher};
 use crate::topology::Topology;
@@ -137,7 +137,7 @@ impl Foundations {
             stages,
             gauges,
             stream_pool: streams.map(|streams| (to_u8(config.ports.len()), streams.pool)),
-            news: config.ports.iter().map(|_| PortNews::default()).collect(),
+            news: Arc::new(NewsBoard::new(config.ports.len())),
             peers,
             load_encrypted,
             stop: Arc::new(AtomicBool::new(false)),

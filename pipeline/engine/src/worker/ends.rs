@@ -9,6 +9,7 @@ use crate::counters::Flow;
 use crate::exceptions::KernelOutlets;
 use crate::inlet::Inlet;
 use crate::miss_rings::MissRings;
+use crate::ports::PortNews;
 use crate::reply_rings::ReplyRings;
 use crate::ring::{RingReceiver, RingSender};
 use crate::slowpath::OutgoingAnswer;
@@ -113,6 +114,20 @@ impl WorkerEnds {
         }
         if let Some(transmitter) = self.transmitters.get_mut(port) {
             transmitter.close();
+        }
+    }
+
+    /// Takes other queues of a port, of each kind that it has.
+    pub(super) fn take_queues(&mut self, port: usize, news: &PortNews) {
+        if let Some(inlet) = self.inlets.get_mut(port).filter(|inlet| inlet.is_port())
+            && let Some(queue) = news.take_rx()
+        {
+            inlet.open_port(queue);
+        }
+        if let Some(transmitter) = self.transmitters.get_mut(port)
+            && let Some(queue) = news.take_tx()
+        {
+            transmitter.open(queue);
         }
     }
 }

@@ -29,12 +29,28 @@ impl Worker {
         crash_on_wish(&self.batch);
     }
 
-    /// Announces addresses, reports multicast groups, and gives up the queues of ports that leave.
-    pub(super) fn poll_ports(&mut self, now: Tick) {
+    /// Gives up the queues of ports that leave, and takes those that were brought.
+    #[cold]
+    pub(super) fn follow_ports(&mut self, changes: u32) {
+        self.changes = changes;
+        if self.is_ending {
+            return;
+        }
         for (port, news) in self.means.news.iter().enumerate() {
+            let brought = news.times_brought();
+            let is_new = std::mem::replace(&mut self.brought[port], brought) != brought;
             if news.leaves() {
                 self.ends.leave(port);
+            } else if is_new {
+                self.ends.take_queues(port, news);
+                self.has_other_queues = true;
             }
+        }
+    }
+
+    /// Announces addresses, and reports multicast groups.
+    pub(super) fn poll_ports(&mut self, now: Tick) {
+        for (port, news) in self.means.news.iter().enumerate() {
             let ups = news.ups();
             let changed = std::mem::replace(&mut self.announced[port], ups) != ups;
             if changed && self.means.announces {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_engine::engine::Asking;
-use pmdns_engine::ports::PortNews;
+use pmdns_engine::ports::NewsBoard;
 use pmdns_engine::ring::ring;
 use pmdns_engine::slowpath::{Hops, PortParts};
 use pmdns_nics::{FramePool, Nic as _, memory};
@@ -45,5 +45,5 @@ pub(super) fn parts(config: &Config, pool: &FramePool, seed: Seed) -> (PortParts
         replies: Vec::new(),
         burst: pmdns_engine::slowpath::burst(false, 1),
     };
-    (parts, asking.hops(config, &[PortNews::default()].into()))
+    (parts, asking.hops(config, &NewsBoard::new(1).into()))
 }

@@ -7,7 +7,7 @@ use pmdns_stages::{Exception, Step};
 
 use super::*;
 use crate::exceptions::fake::Fake;
-use crate::ports::PortNews;
+use crate::ports::NewsBoard;
 use crate::ring::ring;
 
 /// A thread with one core beside it: the core's ends of the rings.
@@ -25,7 +25,7 @@ impl Lab {
         let pool = FramePool::Heap(HeapPool::new(frames));
         let (classes, receivers) = ExceptionClass::ALL.iter().map(|_| ring(128)).unzip();
         let (sender, frames) = ring(64);
-        let news: AllPortNews = (0..3).map(|_| PortNews::default()).collect();
+        let news = AllPortNews::new(NewsBoard::new(3));
         let thread = TapThread {
             rings: TapRings { port: 2, exceptions: vec![receivers], frames: Some(sender) },
             kernel: None,

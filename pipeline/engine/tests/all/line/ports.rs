@@ -2,7 +2,8 @@
 
 use pmdns_counters::Totals;
 use pmdns_engine::testing::{Rig, config};
-use pmdns_nics::Burst;
+use pmdns_engine::worker::Worker;
+use pmdns_nics::{Burst, memory};
 use pmdns_stages::testing::query;
 
 const FUSED: &str = "";
@@ -50,7 +51,7 @@ fn nothing_is_announced_unless_somebody_says_that_a_link_came_up() {
 fn bound_medium_a_port_that_leaves_is_left_in_peace() {
     for placement in [FUSED, CUT, SHARDS] {
         let mut rig = Rig::new(&config(placement));
-        rig.news[0].leave();
+        rig.news.leave(0);
         rig.settle();
         let frame = rig.frame(&query("a.example. A").frame_bytes());
         rig.offer(0, &mut Burst::from_iter([frame]));
@@ -64,9 +65,37 @@ fn bound_medium_a_port_that_leaves_is_left_in_peace() {
 fn bound_medium_frames_for_a_port_that_left_are_refused_and_counted() {
     let mut rig = Rig::new(&config(FUSED));
     rig.news[0].link_came_up();
-    rig.news[0].leave();
+    rig.news.leave(0);
     rig.settle();
     let totals = totals(&rig);
     assert!(totals.balance(), "{totals:?}");
     assert_eq!((totals.made, totals.dropped, rig.pool.in_use()), (9, 9, 0));
+}
+
+#[test]
+fn a_port_that_was_closed_serves_by_the_queues_that_are_brought() {
+    for (placement, queues) in [(FUSED, 1), (CUT, 1), (SHARDS, 2)] {
+        let mut rig = Rig::new(&config(placement));
+        for times in 1..4 {
+            rig.news.leave(0);
+            rig.settle();
+            let (_, near, far) = memory::link("p0", 0, queues, 64);
+            rig.news.bring(0, near);
+            rig.far = far;
+            // It came before the cores have the queues.
+            for queue in 0..usize::from(queues) {
+                let frame = rig.frame(&query("a.example. A").frame_bytes());
+                rig.offer(queue, &mut Burst::from_iter([frame]));
+            }
+            rig.settle();
+            let totals = totals(&rig);
+            let all = times * u64::from(queues);
+            assert!(totals.balance(), "{placement} {totals:?}");
+            assert_eq!((totals.received, totals.dropped), (all, 0), "{placement}");
+        }
+        rig.workers.iter_mut().for_each(Worker::close_ports);
+        rig.news.bring(0, memory::link("p0", 0, 1, 64).1);
+        rig.settle();
+        assert!(rig.news[0].take_rx().is_some(), "a core that ends takes none");
+    }
 }
