@@ -95,6 +95,8 @@ mod handover_cache;
 mod handover_ends;
 #[path = "lab/handover_quic.rs"]
 mod handover_quic;
+#[path = "lab/handover_reopened.rs"]
+mod handover_reopened;
 #[path = "lab/handover_streams.rs"]
 mod handover_streams;
 #[path = "lab/handover_tap.rs"]

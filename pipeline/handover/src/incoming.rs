@@ -1,26 +1,33 @@
 //! The process that takes over.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::message::{FromIncoming, FromOutgoing, HandoverLimits, Hello, Offer, PROTOCOL};
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IncomingOutput {
-    /// Send this to the outgoing process.
+    /// Send this to the outgoing process. It may answer by [`Incoming::receive`].
     Send(FromIncoming),
-    /// Open ports, read lists, start threads; serve nothing yet. [`Incoming::prepared`] says when that is done.
+    /// Open ports, read lists, start threads; serve nothing yet, and leave the devices of the offer. It comes with the offer.
+    /// [`Incoming::prepared`] says when that is done.
     Prepare(Offer),
-    /// Lock the cache, write to it, and serve. [`Incoming::taken`] says whether that was possible.
+    /// Lock the cache, write to it, and serve. It comes when the outgoing process writes no more, or has ended.
+    /// [`Incoming::taken`] says whether that was possible.
     Take,
-    /// End the outgoing process, which does not come to its end.
+    /// Open the devices of the offer. It comes once at most: when the outgoing process has closed them, or after [`Self::Own`].
+    /// [`Incoming::opened`] says whether that was possible. The kernel may still be closing them after the outgoing process has
+    /// ended, so an attempt that fails then is repeated for a moment.
+    OpenDevices,
+    /// End the outgoing process, which does not come to its end. [`Incoming::closed`] says when it has.
     Kill,
-    /// The outgoing process has ended. Every file is this one's now.
+    /// The outgoing process has ended. Every file is this one's now. Nothing answers it.
     Own,
-    /// There is no outgoing process to take over from: start as if there had been none.
+    /// There is no outgoing process to take over from: start as if there had been none. It comes instead of an offer, and nothing
+    /// answers it.
     StartAlone,
-    /// End this process, and say why. The outgoing one goes on.
+    /// End this process, and say why. It comes when it cannot take over, and nothing answers it. The outgoing one goes on.
     End(String),
 }
 
@@ -35,8 +42,8 @@ enum Stage {
     Prepared,
     /// It takes over.
     Taking { is_alone: bool },
-    /// It serves, and the outgoing process drains.
-    Serving,
+    /// It serves, and the outgoing process drains. `waits_for_devices`: the outgoing process has not closed them yet.
+    Serving { waits_for_devices: bool },
     /// It is the only one.
     Alone,
     /// It ends.
@@ -49,6 +56,8 @@ pub struct Incoming {
     stage: Stage,
     limits: HandoverLimits,
     deadline: Option<Instant>,
+    /// Whether the offer names devices.
+    has_devices: bool,
     outputs: VecDeque<IncomingOutput>,
 }
 
@@ -60,6 +69,7 @@ impl Incoming {
             stage: Stage::Greeted,
             limits,
             deadline: Some(now + limits.greeting),
+            has_devices: false,
             outputs: VecDeque::from([IncomingOutput::Send(FromIncoming::Hello(hello))]),
         }
     }
@@ -78,6 +88,7 @@ impl Incoming {
     pub fn receive(&mut self, message: FromOutgoing) {
         match (self.stage, message) {
             (Stage::Greeted, FromOutgoing::Offer(offer)) => {
+                self.has_devices = !offer.devices.is_empty();
                 self.outputs.push_back(IncomingOutput::Prepare(offer));
                 // The outgoing process has the bound of it.
                 self.enter(Stage::Preparing { is_alone: false }, None);
@@ -86,7 +97,11 @@ impl Incoming {
                 self.outputs.push_back(IncomingOutput::Take);
                 self.enter(Stage::Taking { is_alone: false }, None);
             }
-            (Stage::Serving, FromOutgoing::Refused(why)) => self.misunderstood(why),
+            (Stage::Serving { waits_for_devices: true }, FromOutgoing::Closed) => {
+                self.outputs.push_back(IncomingOutput::OpenDevices);
+                self.stage = Stage::Serving { waits_for_devices: false };
+            }
+            (Stage::Serving { .. }, FromOutgoing::Refused(why)) => self.misunderstood(why),
             (Stage::Alone | Stage::Ended, _) => {}
             (_, FromOutgoing::Refused(why)) => self.end(why),
             (stage, message) => {
@@ -99,7 +114,7 @@ impl Incoming {
     pub fn misunderstood(&mut self, why: String) {
         match self.stage {
             // Both serve. It is this one that goes on.
-            Stage::Serving => self.outputs.push_back(IncomingOutput::Kill),
+            Stage::Serving { .. } => self.outputs.push_back(IncomingOutput::Kill),
             _ => self.end(why),
         }
     }
@@ -123,11 +138,22 @@ impl Incoming {
         match (self.stage, outcome) {
             (Stage::Taking { is_alone: false }, Ok(())) => {
                 self.send(FromIncoming::Serving);
-                let most = self.limits.draining + self.limits.ending;
-                self.enter(Stage::Serving, Some(now + most));
+                let waits_for_devices = self.has_devices;
+                let passing = if waits_for_devices { self.limits.passing } else { Duration::ZERO };
+                let most = passing + self.limits.draining + self.limits.ending;
+                self.enter(Stage::Serving { waits_for_devices }, Some(now + most));
             }
-            (Stage::Taking { is_alone: true }, Ok(())) => self.own(),
+            (Stage::Taking { is_alone: true }, Ok(())) => self.own(self.has_devices),
             (Stage::Taking { .. }, Err(why)) => self.end(why),
+            _ => {}
+        }
+    }
+
+    /// Every device of the offer is open, or why one is not. In the latter case this process ends, even if it is alone.
+    pub fn opened(&mut self, outcome: Result<(), String>) {
+        match (self.stage, outcome) {
+            (Stage::Serving { .. }, Ok(())) => self.send(FromIncoming::Opened),
+            (Stage::Serving { .. } | Stage::Alone, Err(why)) => self.end(why),
             _ => {}
         }
     }
@@ -142,7 +168,7 @@ impl Incoming {
             Stage::Preparing { .. } => self.enter(Stage::Preparing { is_alone: true }, None),
             Stage::Prepared => self.take_alone(),
             Stage::Taking { .. } => self.enter(Stage::Taking { is_alone: true }, None),
-            Stage::Serving => self.own(),
+            Stage::Serving { waits_for_devices } => self.own(waits_for_devices),
             Stage::Alone | Stage::Ended => {}
         }
     }
@@ -154,7 +180,7 @@ impl Incoming {
         }
         self.deadline = None;
         match self.stage {
-            Stage::Serving => self.outputs.push_back(IncomingOutput::Kill),
+            Stage::Serving { .. } => self.outputs.push_back(IncomingOutput::Kill),
             _ => self.end("the running process does not answer".to_owned()),
         }
     }
@@ -165,8 +191,12 @@ impl Incoming {
         self.enter(Stage::Taking { is_alone: true }, None);
     }
 
-    fn own(&mut self) {
+    fn own(&mut self, waits_for_devices: bool) {
         self.outputs.push_back(IncomingOutput::Own);
+        if waits_for_devices {
+            // The kernel closes them with the process that had them.
+            self.outputs.push_back(IncomingOutput::OpenDevices);
+        }
         self.enter(Stage::Alone, None);
     }
 
@@ -187,25 +217,108 @@ impl Incoming {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::message::{NodeRole, PassedDevice};
+
+    /// It takes over from a process with so many devices.
+    fn taking(devices: usize, now: Instant) -> Incoming {
+        let device = PassedDevice { device: "net_memif0".to_owned(), facts: Value::Null };
+        let mut incoming = Incoming::new(HandoverLimits::default(), "1", now);
+        let devices = vec![device; devices];
+        incoming.receive(FromOutgoing::Offer(Offer { devices, ..Offer::default() }));
+        incoming.prepared(Ok(()), now);
+        incoming.receive(FromOutgoing::Frozen(NodeRole::default()));
+        assert_eq!(outputs(&mut incoming).last(), Some(&IncomingOutput::Take));
+        incoming
+    }
+
+    fn serving(devices: usize, now: Instant) -> Incoming {
+        let mut incoming = taking(devices, now);
+        incoming.taken(Ok(()), now);
+        assert_eq!(outputs(&mut incoming), [IncomingOutput::Send(FromIncoming::Serving)]);
+        incoming
+    }
+
+    fn outputs(incoming: &mut Incoming) -> Vec<IncomingOutput> {
+        std::iter::from_fn(|| incoming.next_output()).collect()
+    }
 
     #[test]
     fn an_outgoing_process_that_does_not_end_is_ended() {
         let (now, limits) = (Instant::now(), HandoverLimits::default());
-        let mut incoming = Incoming::new(limits, "1", now);
-        incoming.receive(FromOutgoing::Offer(Offer::default()));
-        incoming.prepared(Ok(()), now);
-        incoming.receive(FromOutgoing::Frozen(crate::NodeRole::default()));
-        incoming.taken(Ok(()), now);
-        let outputs = std::iter::from_fn(|| incoming.next_output());
-        assert_eq!(outputs.last(), Some(IncomingOutput::Send(FromIncoming::Serving)));
         let most = limits.draining + limits.ending;
-        incoming.turn(now + most / 2);
-        assert_eq!(incoming.next_output(), None);
-        incoming.turn(now + most);
-        assert_eq!(incoming.next_output(), Some(IncomingOutput::Kill));
+        for (devices, most) in [(0, most), (1, limits.passing + most)] {
+            let mut incoming = serving(devices, now);
+            incoming.turn(now + most - Duration::from_millis(1));
+            assert_eq!(outputs(&mut incoming), []);
+            incoming.turn(now + most);
+            assert_eq!(outputs(&mut incoming), [IncomingOutput::Kill]);
+            incoming.closed();
+            assert_eq!(outputs(&mut incoming).first(), Some(&IncomingOutput::Own));
+            assert!(incoming.is_alone());
+        }
+    }
+
+    #[test]
+    fn devices_are_opened_when_they_are_closed() {
+        let mut incoming = serving(2, Instant::now());
+        incoming.receive(FromOutgoing::Closed);
+        assert_eq!(outputs(&mut incoming), [IncomingOutput::OpenDevices]);
+        incoming.opened(Ok(()));
+        assert_eq!(outputs(&mut incoming), [IncomingOutput::Send(FromIncoming::Opened)]);
         incoming.closed();
-        assert_eq!(incoming.next_output(), Some(IncomingOutput::Own));
-        assert!(incoming.is_alone());
+        assert_eq!(outputs(&mut incoming), [IncomingOutput::Own], "it has them");
+    }
+
+    #[test]
+    fn devices_of_a_process_that_has_ended_are_opened_once() {
+        let now = Instant::now();
+        let mut alone = taking(1, now);
+        alone.closed();
+        alone.taken(Ok(()), now);
+        let mut waits = serving(1, now);
+        waits.closed();
+        for incoming in [&mut alone, &mut waits] {
+            assert_eq!(outputs(incoming), [IncomingOutput::Own, IncomingOutput::OpenDevices]);
+            incoming.opened(Ok(()));
+            assert_eq!(outputs(incoming), [], "there is nobody to tell");
+        }
+        let mut opens = serving(1, now);
+        opens.receive(FromOutgoing::Closed);
+        opens.closed();
+        assert_eq!(outputs(&mut opens), [IncomingOutput::OpenDevices, IncomingOutput::Own]);
+        opens.opened(Ok(()));
+        assert_eq!(outputs(&mut opens), []);
+    }
+
+    #[test]
+    fn a_process_that_cannot_open_the_devices_ends() {
+        for is_alone in [false, true] {
+            let mut incoming = serving(1, Instant::now());
+            incoming.receive(FromOutgoing::Closed);
+            if is_alone {
+                incoming.closed();
+            }
+            outputs(&mut incoming);
+            incoming.opened(Err("no device".to_owned()));
+            assert_eq!(outputs(&mut incoming), [IncomingOutput::End("no device".to_owned())]);
+        }
+    }
+
+    #[test]
+    fn devices_that_nothing_waits_for_are_misunderstood() {
+        let now = Instant::now();
+        let mut none = serving(0, now);
+        none.receive(FromOutgoing::Closed);
+        assert_eq!(outputs(&mut none), [IncomingOutput::Kill]);
+        let mut twice = serving(1, now);
+        twice.receive(FromOutgoing::Closed);
+        twice.receive(FromOutgoing::Closed);
+        assert_eq!(outputs(&mut twice), [IncomingOutput::OpenDevices, IncomingOutput::Kill]);
+        let mut early = taking(1, now);
+        early.receive(FromOutgoing::Closed);
+        assert!(matches!(outputs(&mut early)[..], [IncomingOutput::End(_)]));
     }
 }

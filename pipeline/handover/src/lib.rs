@@ -11,9 +11,16 @@
 //!    │  writes to the cache, takes the ports   │
 //!    │ ── Serving ───────────────────────────► │
 //!    │                                         │  reads what has come, answers who waits
+//!    │                                         │  closes its devices
+//!    │ ◄──────────────────────────── Closed ── │
+//!    │  opens them                             │
+//!    │ ── Opened ────────────────────────────► │
+//!    │                                         │  ends when nobody waits for it any more
 //!    │ ◄─────────── the connection closes ──── │
 //!    │  owns every file                        │
 //! ```
+//!
+//! Devices are those that one process at a time can have. `Closed` and `Opened` are said only if the offer names such devices.
 //!
 //! Whichever ends on the way, the other one goes on: the outgoing process as before, the incoming one alone. A lock of the kernel
 //! says who may write to the cache. The lock falls with the process that has it. Messages may be late, so they do not decide.
@@ -40,7 +47,7 @@ pub use keeper::{
 };
 pub use message::{
     BadMessage, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE, MAX_PASSED,
-    NodeRole, Offer, PROTOCOL, Passed, PassedCache,
+    NodeRole, Offer, PROTOCOL, Passed, PassedCache, PassedDevice,
 };
 pub use notice::{MAX_NOTICE, Notice, SUCCESSOR};
 pub use outgoing::{Outgoing, OutgoingOutput};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages, of what passes with them, and of the order in which they are said.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
@@ -25,6 +25,8 @@ pub struct HandoverLimits {
     pub preparing: Duration,
     /// The incoming process takes the cache and the ports. Answers are not kept meanwhile.
     pub taking: Duration,
+    /// From `Serving` to `Opened`: the outgoing process closes its devices, and the incoming one opens them.
+    pub passing: Duration,
     /// The outgoing process answers who waits, and its connections end.
     pub draining: Duration,
     /// More than that, until it has ended.
@@ -37,6 +39,7 @@ impl Default for HandoverLimits {
             greeting: Duration::from_secs(10),
             preparing: Duration::from_secs(600),
             taking: Duration::from_secs(10),
+            passing: Duration::from_secs(10),
             draining: Duration::from_secs(30),
             ending: Duration::from_secs(10),
         }
@@ -53,6 +56,8 @@ pub enum FromIncoming {
     Prepared,
     /// It writes to the cache, and answers what comes.
     Serving,
+    /// It has opened the devices of the offer. Only after that may the outgoing process end.
+    Opened,
 }
 
 /// From the outgoing process.
@@ -65,6 +70,8 @@ pub enum FromOutgoing {
     Refused(String),
     /// It writes no more to the cache, and operators have said this of the node meanwhile.
     Frozen(NodeRole),
+    /// Its devices are closed, and the incoming process can open them.
+    Closed,
 }
 
 /// The greeting.
@@ -89,6 +96,18 @@ pub struct Offer {
     /// What operators have said of the node.
     #[serde(default)]
     pub role: NodeRole,
+    /// The devices that one process at a time can have. It closes them when the next one serves.
+    #[serde(default)]
+    pub devices: Vec<PassedDevice>,
+}
+
+/// A device that the outgoing process closes, and the incoming one opens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedDevice {
+    /// Its text in the configuration.
+    pub device: String,
+    /// What the next process plans with before it has the device.
+    pub facts: serde_json::Value,
 }
 
 /// What a node is to clients and to the nodes beside it.
@@ -230,17 +249,22 @@ mod tests {
             passed,
             is_second: true,
             role: NodeRole { is_drained: true, is_standby: false },
+            devices: vec![PassedDevice {
+                device: "net_memif0,mac=02:00:00:00:00:01".to_owned(),
+                facts: serde_json::json!({ "queues": [2, 4], "offloads": { "rx": u64::MAX } }),
+            }],
         })
     }
 
     #[test]
     fn what_is_written_is_read() {
         let hello = Hello { protocol: PROTOCOL, version: "0.2.0".to_owned() };
-        for message in [FromIncoming::Hello(hello), FromIncoming::Prepared, FromIncoming::Serving] {
+        let steps = [FromIncoming::Prepared, FromIncoming::Serving, FromIncoming::Opened];
+        for message in steps.into_iter().chain([FromIncoming::Hello(hello)]) {
             assert_eq!(FromIncoming::read(&message.written().unwrap()).unwrap(), message);
         }
         let refused = FromOutgoing::Refused("no".to_owned());
-        let others = [FromOutgoing::Frozen(NodeRole::default()), refused];
+        let others = [FromOutgoing::Frozen(NodeRole::default()), FromOutgoing::Closed, refused];
         for message in others.into_iter().chain([offer(0)]) {
             assert_eq!(FromOutgoing::read(&message.written().unwrap(), 0).unwrap(), message);
         }
@@ -258,6 +282,15 @@ mod tests {
         assert!(offer(MAX_PASSED + 1).written().is_err());
         let frozen = FromOutgoing::Frozen(NodeRole::default()).written().unwrap();
         assert!(FromOutgoing::read(&frozen, 1).is_err(), "nothing comes with it");
+    }
+
+    #[test]
+    fn an_offer_need_not_have_devices() {
+        let packet = br#"{"offer":{"version":"1","passed":[]}}"#;
+        let FromOutgoing::Offer(offer) = FromOutgoing::read(packet, 0).unwrap() else {
+            panic!("it is an offer");
+        };
+        assert_eq!(offer, Offer { version: "1".to_owned(), ..Offer::default() });
     }
 
     #[test]

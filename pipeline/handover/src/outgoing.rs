@@ -10,22 +10,27 @@ use crate::message::{
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutgoingOutput {
-    /// Send this to the incoming process. Descriptors go with an offer.
+    /// Send this to the incoming process. Descriptors go with an offer. It may answer by [`Outgoing::receive`].
     Send(FromOutgoing),
-    /// Write no more to the cache, and unlock it. [`Outgoing::frozen`] says when that is so.
+    /// Write no more to the cache, and unlock it. It comes when the incoming process is prepared. [`Outgoing::frozen`] says when
+    /// that is so.
     Freeze,
-    /// Lock the cache, and write to it again. [`Outgoing::thawed`] says whether that was possible.
+    /// Lock the cache, and write to it again. It comes when the incoming process has ended. [`Outgoing::thawed`] says whether that
+    /// was possible.
     Thaw,
-    /// Take in no more connections, read what ports have received, and answer who waits. [`Outgoing::drained`] says when that is
-    /// done.
+    /// Take in no more connections, read what ports have received, and answer who waits. It comes when the incoming process serves.
+    /// [`Outgoing::drained`] says when that is done. If this process [is to close its devices](Outgoing::is_closing), it closes
+    /// them too, and [`Outgoing::devices_closed`] says when.
     Drain,
-    /// Take in connections again, and all that comes to the ports.
+    /// Take in connections again, open the devices again, and take all that comes to the ports. It comes after [`Self::Thaw`] if
+    /// this process drained, and nothing answers it. Some devices may be open, as not all of them were closed yet.
     Resume,
-    /// End the incoming process, and say why in the log: it does not go on. Its connection closes then.
+    /// End the incoming process, and say why in the log: it does not go on. Its connection closes then, and [`Outgoing::closed`]
+    /// says so.
     Kill(String),
-    /// Close the connection, and say why in the log.
+    /// Close the connection, and say why in the log. It comes while this process serves as before, and nothing answers it.
     Close(String),
-    /// End this process. Nobody waits for it.
+    /// End this process. It comes when nobody waits for it, or they wait too long, and nothing answers it.
     End,
 }
 
@@ -44,7 +49,11 @@ enum Stage {
     },
     /// The incoming process takes over.
     Frozen,
-    /// The incoming process serves.
+    /// The incoming process serves. This one closes its devices.
+    Closing,
+    /// The incoming process serves, and opens the devices.
+    Opening,
+    /// The incoming process serves, and has the devices.
     Draining,
     /// The incoming process is to end.
     Killed {
@@ -63,13 +72,16 @@ pub struct Outgoing {
     stage: Stage,
     limits: HandoverLimits,
     deadline: Option<Instant>,
+    /// Whether the last offer named devices.
+    has_devices: bool,
     outputs: VecDeque<OutgoingOutput>,
 }
 
 impl Outgoing {
     /// It serves.
     pub fn new(limits: HandoverLimits) -> Self {
-        Self { stage: Stage::Alone, limits, deadline: None, outputs: VecDeque::new() }
+        let (stage, outputs) = (Stage::Alone, VecDeque::new());
+        Self { stage, limits, deadline: None, has_devices: false, outputs }
     }
 
     /// What is to be done next.
@@ -87,14 +99,19 @@ impl Outgoing {
         self.is_under_way() && self.stage != Stage::Offered && !self.is_freezing()
     }
 
-    /// Whether the incoming process serves, and this one answers who still waits.
+    /// Whether this process may end when nobody waits for it any more: the incoming one serves, and has the devices.
     pub fn is_draining(&self) -> bool {
         self.stage == Stage::Draining
     }
 
+    /// Whether the incoming process waits until this one has closed its devices.
+    pub fn is_closing(&self) -> bool {
+        self.stage == Stage::Closing
+    }
+
     /// Whether the incoming process serves, or this one has ended by its own decision.
     pub fn is_left(&self) -> bool {
-        matches!(self.stage, Stage::Draining | Stage::Ended)
+        matches!(self.stage, Stage::Closing | Stage::Opening | Stage::Draining | Stage::Ended)
     }
 
     /// Whether writing to the cache is to end.
@@ -122,7 +139,9 @@ impl Outgoing {
         match (self.stage, message) {
             (Stage::Connected, FromIncoming::Hello(hello)) => match refusal(&hello) {
                 None => {
-                    self.send(FromOutgoing::Offer(offer()));
+                    let offer = offer();
+                    self.has_devices = !offer.devices.is_empty();
+                    self.send(FromOutgoing::Offer(offer));
                     self.enter(Stage::Offered, now + self.limits.preparing);
                 }
                 Some(why) => {
@@ -138,6 +157,12 @@ impl Outgoing {
             }
             (Stage::Frozen, FromIncoming::Serving) => {
                 self.outputs.push_back(OutgoingOutput::Drain);
+                match self.has_devices {
+                    true => self.enter(Stage::Closing, now + self.limits.passing),
+                    false => self.enter(Stage::Draining, now + self.limits.draining),
+                }
+            }
+            (Stage::Opening, FromIncoming::Opened) => {
                 self.enter(Stage::Draining, now + self.limits.draining);
             }
             // It is on its way to its end.
@@ -178,6 +203,14 @@ impl Outgoing {
         }
     }
 
+    /// Every device that was offered is closed. The incoming process opens them in what is left of the time to pass them.
+    pub fn devices_closed(&mut self) {
+        if self.stage == Stage::Closing {
+            self.send(FromOutgoing::Closed);
+            self.stage = Stage::Opening;
+        }
+    }
+
     /// Nobody waits for this process any more.
     pub fn drained(&mut self) {
         if self.stage == Stage::Draining {
@@ -194,7 +227,7 @@ impl Outgoing {
             Stage::Connected => self.rest(),
             Stage::Offered => self.close("the incoming process has ended".to_owned()),
             Stage::Frozen => self.thaw(false),
-            Stage::Draining => self.thaw(true),
+            Stage::Closing | Stage::Opening | Stage::Draining => self.thaw(true),
             Stage::Killed { was_draining } => self.thaw(was_draining),
         }
     }
@@ -208,6 +241,9 @@ impl Outgoing {
         match self.stage {
             // It serves, so nothing is lost but for the slowest.
             Stage::Draining => self.end(),
+            Stage::Closing => {
+                self.give_up("this process takes too long to close its devices".to_owned())
+            }
             stage => self.give_up(format!("the incoming process takes too long while {stage:?}")),
         }
     }
@@ -224,7 +260,7 @@ impl Outgoing {
                 self.stage = Stage::Freezing { is_alone: true };
             }
             Stage::Frozen => self.kill(why, false),
-            Stage::Draining => self.kill(why, true),
+            Stage::Closing | Stage::Opening | Stage::Draining => self.kill(why, true),
             Stage::Alone | Stage::Killed { .. } | Stage::Thawing { .. } | Stage::Ended => {}
         }
     }
@@ -282,7 +318,10 @@ fn refusal(hello: &Hello) -> Option<String> {
 mod tests {
     use std::time::Duration;
 
+    use serde_json::Value;
+
     use super::*;
+    use crate::message::PassedDevice;
 
     #[test]
     fn another_protocol_is_refused_by_a_sentence_that_says_what_to_do() {
@@ -296,6 +335,81 @@ mod tests {
         assert!(why.contains("9.0.0") && why.contains("stop it"), "{why}");
         assert!(matches!(outgoing.next_output(), Some(OutgoingOutput::Close(_))));
         assert!(outgoing.connected(now), "the next one may try");
+    }
+
+    /// It has offered a device, and the incoming process has just begun to serve.
+    fn closing(now: Instant) -> Outgoing {
+        let device = PassedDevice { device: "net_memif0".to_owned(), facts: Value::Null };
+        let mut outgoing = Outgoing::new(HandoverLimits::default());
+        outgoing.connected(now);
+        let hello = Hello { protocol: PROTOCOL, version: "1".to_owned() };
+        let offer = || Offer { devices: vec![device], ..Offer::default() };
+        outgoing.receive(FromIncoming::Hello(hello), offer, now);
+        outgoing.receive(FromIncoming::Prepared, Offer::default, now);
+        outgoing.frozen(NodeRole::default(), now - HandoverLimits::default().taking / 2);
+        outgoing.receive(FromIncoming::Serving, Offer::default, now);
+        assert_eq!(outputs(&mut outgoing).last(), Some(&OutgoingOutput::Drain));
+        outgoing
+    }
+
+    fn outputs(outgoing: &mut Outgoing) -> Vec<OutgoingOutput> {
+        std::iter::from_fn(|| outgoing.next_output()).collect()
+    }
+
+    #[test]
+    fn it_ends_only_after_the_incoming_process_has_opened_the_devices() {
+        let (now, limits) = (Instant::now(), HandoverLimits::default());
+        let mut outgoing = closing(now);
+        outgoing.drained();
+        assert!(outgoing.is_closing() && outgoing.is_left() && !outgoing.is_draining());
+        outgoing.devices_closed();
+        assert_eq!(outputs(&mut outgoing), [OutgoingOutput::Send(FromOutgoing::Closed)]);
+        outgoing.devices_closed();
+        outgoing.drained();
+        assert!(!outgoing.is_closing() && outgoing.is_left() && !outgoing.is_draining());
+        let opened = now + limits.passing - Duration::from_millis(1);
+        outgoing.turn(opened);
+        assert_eq!(outputs(&mut outgoing), []);
+        outgoing.receive(FromIncoming::Opened, Offer::default, opened);
+        assert!(outgoing.is_left() && outgoing.is_draining());
+        outgoing.turn(now + limits.draining);
+        assert_eq!(outputs(&mut outgoing), [], "the time to drain begins when they are opened");
+        outgoing.drained();
+        assert_eq!(outputs(&mut outgoing), [OutgoingOutput::End]);
+    }
+
+    #[test]
+    fn devices_that_pass_too_slowly_are_opened_again() {
+        let (now, late) = (Instant::now(), HandoverLimits::default().passing);
+        for has_closed in [false, true] {
+            let mut outgoing = closing(now);
+            if has_closed {
+                outgoing.devices_closed();
+                outputs(&mut outgoing);
+            }
+            outgoing.turn(now + late);
+            let killed = outputs(&mut outgoing);
+            assert!(matches!(&killed[..], [OutgoingOutput::Kill(_)]), "{killed:?}");
+            assert!(!outgoing.is_left());
+            outgoing.closed();
+            outgoing.devices_closed();
+            outgoing.thawed(true);
+            assert_eq!(outputs(&mut outgoing), [OutgoingOutput::Thaw, OutgoingOutput::Resume]);
+        }
+    }
+
+    #[test]
+    fn devices_are_opened_once_and_only_if_they_were_closed() {
+        let now = Instant::now();
+        let mut early = closing(now);
+        let mut twice = closing(now);
+        twice.devices_closed();
+        twice.receive(FromIncoming::Opened, Offer::default, now);
+        outputs(&mut twice);
+        for outgoing in [&mut early, &mut twice] {
+            outgoing.receive(FromIncoming::Opened, Offer::default, now);
+            assert!(matches!(outputs(outgoing)[..], [OutgoingOutput::Kill(_)]), "{outgoing:?}");
+        }
     }
 
     #[test]

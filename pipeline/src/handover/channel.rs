@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use pmdns_handover::MAX_MESSAGE;
+use pmdns_handover::{FromOutgoing, MAX_MESSAGE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -74,6 +74,14 @@ impl HandoverSocket {
 }
 
 impl Channel {
+    /// Says this to the process that takes over. Returns whether it was sent.
+    pub(crate) fn say(&self, message: &FromOutgoing, sockets: &[BorrowedFd<'_>]) -> bool {
+        let sent = message.written().map_err(io::Error::other);
+        let sent = sent.and_then(|packet| self.send(&packet, sockets));
+        sent.map_err(|error| tracing::warn!("the process that takes over hears nothing: {error}"))
+            .is_ok()
+    }
+
     /// Connects to the process that listens at `path`. `None`: nobody does.
     pub(crate) fn connect(path: &Path) -> io::Result<Option<Self>> {
         let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;

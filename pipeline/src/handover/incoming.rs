@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
-use pmdns_handover::{FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, Offer};
+use pmdns_handover::{
+    FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, Offer, PassedDevice,
+};
 
 use super::channel::{Channel, MAX_PACKETS, Received};
 use super::passed::check;
@@ -14,6 +16,17 @@ use crate::sockets::OpenSockets;
 
 /// How long the socket is waited for at a time.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// What the instance has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TakeOverStep {
+    /// Open the devices of the process before: it has closed them. [`TakeOver::opened`] says how that went.
+    OpenDevices,
+    /// Nothing more: it is the only process.
+    Own,
+    /// End, and leave all to the process before. Why.
+    End(String),
+}
 
 /// The way into this process.
 pub struct TakeOver {
@@ -25,6 +38,8 @@ pub struct TakeOver {
     sockets: OpenSockets,
     /// Whether DPDK is to have the second name for its files.
     is_second: bool,
+    /// Devices that it closes before this one opens them.
+    devices: Vec<PassedDevice>,
     /// What operators have said of the node.
     role: NodeRole,
     /// When the process before has closed the channel.
@@ -59,14 +74,15 @@ impl TakeOver {
             before: None,
             sockets,
             is_second: false,
+            devices: Vec::new(),
             role,
             left: None,
             stop,
         };
         loop {
             match begun.next()? {
-                IncomingOutput::Prepare(Offer { version, is_second, role, .. }) => {
-                    (begun.is_second, begun.role) = (!is_second, role);
+                IncomingOutput::Prepare(Offer { version, is_second, role, devices, .. }) => {
+                    (begun.is_second, begun.role, begun.devices) = (!is_second, role, devices);
                     tracing::info!("pmdns {version} passes its sockets");
                     return Ok(Some(begun));
                 }
@@ -80,6 +96,11 @@ impl TakeOver {
     /// Whether DPDK is to have the second name for its files: the process before has the first.
     pub(crate) fn is_second(&self) -> bool {
         self.is_second
+    }
+
+    /// The devices that the process before closes before this one opens them.
+    pub(crate) fn devices(&self) -> &[PassedDevice] {
+        &self.devices
     }
 
     /// What operators have said of the node before.
@@ -107,16 +128,27 @@ impl TakeOver {
         self.machine.taken(Ok(()), Instant::now());
     }
 
-    /// Goes on, and says whether this process has become the only one.
-    pub(crate) fn turn(&mut self, now: Instant) -> bool {
+    /// This process has the devices, or why not.
+    pub(crate) fn opened(&mut self, outcome: Result<(), String>) {
+        self.machine.opened(outcome);
+    }
+
+    /// Goes on. `None`: there is nothing to do but to serve.
+    pub(crate) fn turn(&mut self, now: Instant) -> Option<TakeOverStep> {
         self.receive();
         self.machine.turn(now);
-        // One that serves does not end by itself.
         while let Some(output) = self.machine.next_output() {
-            self.carry_out(&output);
+            match output {
+                IncomingOutput::OpenDevices => {
+                    hold("opening");
+                    return Some(TakeOverStep::OpenDevices);
+                }
+                IncomingOutput::End(why) => return Some(TakeOverStep::End(why)),
+                output => self.carry_out(&output),
+            };
         }
         let Some(before) = self.before.as_ref().filter(|before| !before.has_ended()) else {
-            return self.is_left();
+            return self.is_left().then_some(TakeOverStep::Own);
         };
         let left = *self.left.get_or_insert(now);
         if self.is_left() && now.saturating_duration_since(left) >= HandoverLimits::default().ending
@@ -124,7 +156,7 @@ impl TakeOver {
             kill(before);
             self.left = None;
         }
-        false
+        None
     }
 
     /// Whether the process before has left everything to this one, and is about to end.
@@ -171,6 +203,7 @@ impl TakeOver {
             IncomingOutput::Own => tracing::info!("the process before has ended"),
             IncomingOutput::Prepare(_)
             | IncomingOutput::Take
+            | IncomingOutput::OpenDevices
             | IncomingOutput::StartAlone
             | IncomingOutput::End(_) => return false,
         }

@@ -5,6 +5,8 @@ mod cache;
 #[cfg(feature = "dpdk")]
 mod channel;
 #[cfg(feature = "dpdk")]
+mod devices;
+#[cfg(feature = "dpdk")]
 mod incoming;
 #[cfg(feature = "dpdk")]
 mod kept;
@@ -22,7 +24,11 @@ mod taps;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::cache::adopted;
 #[cfg(feature = "dpdk")]
+pub(crate) use self::devices::{is_exclusive, passed, planned};
+#[cfg(feature = "dpdk")]
 pub use self::incoming::TakeOver;
+#[cfg(feature = "dpdk")]
+pub(crate) use self::incoming::TakeOverStep;
 #[cfg(feature = "dpdk")]
 pub use self::kept::LeftByCrash;
 #[cfg(feature = "dpdk")]

@@ -1,7 +1,7 @@
 //! The process that serves: who connects, and what it is given.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use pmdns_config::Config;
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_handover::{
     FromIncoming, FromOutgoing, HandoverLimits, NodeRole, Offer, Outgoing, OutgoingOutput,
+    PassedDevice,
 };
 use pmdns_nics::XdpSteering;
 use pmdns_nics::dpdk::{FilesBeside, are_devices_shared, share_devices};
@@ -45,6 +46,8 @@ pub(crate) struct HandOver {
     /// Ports over AF_XDP, and how many there are.
     xdp: Vec<XdpSteering>,
     xdp_ports: usize,
+    /// Devices that are closed before the next process opens them.
+    devices: Vec<PassedDevice>,
     obstacle: Option<String>,
     /// `None`: nothing runs yet.
     cache: Option<CacheWriting>,
@@ -75,8 +78,8 @@ impl HandOver {
         kept: Option<Kept>,
         opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
-        let OpenedForNext { copies: (mut sockets, files), taps, quic, xdp, is_second, beside } =
-            opened;
+        let OpenedForNext { copies: (mut sockets, files), taps, quic, xdp, .. } = opened;
+        let OpenedForNext { devices, is_second, beside, .. } = opened;
         let path = path(config);
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
@@ -104,6 +107,7 @@ impl HandOver {
             quic,
             xdp,
             xdp_ports: config.ports.iter().filter(|port| is_over_af_xdp(port)).count(),
+            devices,
             obstacle,
             cache: None,
             cache_error: None,
@@ -236,11 +240,13 @@ impl HandOver {
     }
 
     /// Goes on. `is_busy`: a change of an operator is under way, which the next process has to find in the file. `is_idle`: nothing
-    /// is left to read or to answer, and no connection is open; it is asked while this process drains.
+    /// is left to read or to answer, and no connection is open; it is asked while this process drains. `are_closed`: the
+    /// [devices](OpenedForNext::devices) are.
     pub(crate) fn turn(
         &mut self,
         now: Instant,
         is_busy: bool,
+        are_closed: bool,
         is_idle: impl FnOnce() -> bool,
     ) -> Option<Step> {
         // What a drain asks for is done between two turns.
@@ -271,6 +277,9 @@ impl HandOver {
         if was_draining && is_idle() {
             self.machine.drained();
         }
+        if self.machine.is_closing() && are_closed {
+            self.machine.devices_closed();
+        }
         let mut step = None;
         while let Some(output) = self.machine.next_output() {
             step = self.carry_out(output).or(step);
@@ -299,7 +308,7 @@ impl HandOver {
             }
             Some(why) => {
                 tracing::warn!("a process that wants to take over is refused: {why}");
-                send(&channel, &FromOutgoing::Refused(why), &[]);
+                channel.say(&FromOutgoing::Refused(why), &[]);
             }
         }
     }
@@ -314,7 +323,8 @@ impl HandOver {
                         let passed = self.sockets.passed().0;
                         let version = crate::VERSION.to_owned();
                         let (is_second, role) = (self.is_second, self.role);
-                        let offer = || Offer { version, passed, is_second, role };
+                        let devices = self.devices.clone();
+                        let offer = || Offer { version, passed, devices, is_second, role };
                         self.machine.receive(message, offer, now);
                     }
                     Err(error) => self.machine.misunderstood(error.to_string()),
@@ -342,7 +352,7 @@ impl HandOver {
                 }
                 let (_, sockets) = self.sockets.passed();
                 let sent = self.channel.as_ref().is_none_or(|channel| {
-                    send(channel, &message, if is_offer { &sockets } else { &[] })
+                    channel.say(&message, if is_offer { &sockets } else { &[] })
                 });
                 if is_offer && !sent {
                     self.machine.misunderstood("the sockets cannot be passed".to_owned());
@@ -439,12 +449,4 @@ impl HandOver {
             tracing::error!("what comes to a TAP cannot be led to one process: {error}");
         }
     }
-}
-
-/// Whether it was sent.
-fn send(channel: &Channel, message: &FromOutgoing, sockets: &[BorrowedFd<'_>]) -> bool {
-    let sent = message.written().map_err(io::Error::other);
-    let sent = sent.and_then(|packet| channel.send(&packet, sockets));
-    sent.map_err(|error| tracing::warn!("the process that takes over hears nothing: {error}"))
-        .is_ok()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pmdns_handover::PassedDevice;
 use pmdns_nics::XdpSteering;
 use pmdns_nics::dpdk::FilesBeside;
 use pmdns_streams::quic_steering::QuicSteering;
@@ -20,9 +21,9 @@ pub(super) const UNSTEERED_QUIC: &str =
 /// What the instance has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Take in no more connections, of clients and of operators.
+    /// Take in no more connections, of clients and of operators, and close the devices that the next process is to open.
     Drain,
-    /// Take them in again.
+    /// Take them in again, and open the devices again.
     Resume,
     /// End, and leave everything as it is.
     End,
@@ -37,6 +38,8 @@ pub(crate) struct OpenedForNext {
     pub(crate) quic: Option<QuicSteering>,
     /// Ports over AF_XDP that have their own sockets.
     pub(crate) xdp: Vec<XdpSteering>,
+    /// Devices that are closed before the next process opens them.
+    pub(crate) devices: Vec<PassedDevice>,
     /// Whether DPDK has the second name for its files.
     pub(crate) is_second: bool,
     /// What DPDK has left of the process before.

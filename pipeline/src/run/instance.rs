@@ -17,7 +17,7 @@ use super::services::{ServiceParts, Services};
 use crate::control::api::ApiServer;
 use crate::control::metrics::server::{KEY, MetricsServer};
 use crate::control::reload::{Reloader, Written};
-use crate::handover::{HandOver, Step, TakeOver};
+use crate::handover::{HandOver, HandoverError, Step, TakeOver, TakeOverStep};
 use crate::log;
 use crate::snapshot::SnapshotKeeper;
 use crate::sockets::OpenSockets;
@@ -42,6 +42,8 @@ pub(super) struct Instance<'c> {
     hand_over: HandOver,
     /// As long as the process before is there.
     take_over: Option<TakeOver>,
+    /// Why the process before goes on, and not this one.
+    has_failed: Option<String>,
     has_handed_over: bool,
     /// The CPU of threads that are not the engine's.
     core: Option<usize>,
@@ -129,6 +131,7 @@ impl<'c> Instance<'c> {
             running,
             hand_over,
             take_over,
+            has_failed: None,
             has_handed_over: false,
             core,
             keeper,
@@ -138,7 +141,8 @@ impl<'c> Instance<'c> {
 
     /// Whether there is nothing left that serves.
     pub(super) fn has_ended(&self) -> bool {
-        self.running.has_failed() || self.services.watch.all_are_gone() || self.has_handed_over
+        let is_left = self.has_failed.is_some() || self.has_handed_over;
+        is_left || self.running.has_failed() || self.services.watch.all_are_gone()
     }
 
     /// Whether the process before has left everything to this one, but has not ended yet. Then this one does not end either: it
@@ -180,8 +184,18 @@ impl<'c> Instance<'c> {
     /// Takes over from the process before, and hands over to the next one.
     fn pass_on(&mut self, now: Instant) {
         if let Some(take_over) = &mut self.take_over {
-            if !take_over.turn(now) {
-                return;
+            if let Some(outcome) = self.services.open_devices(now) {
+                take_over.opened(outcome);
+            }
+            let reopened = &mut self.services.ports.reopened;
+            match take_over.turn(now) {
+                Some(TakeOverStep::OpenDevices) => return reopened.take(now),
+                Some(TakeOverStep::End(why)) => {
+                    self.has_failed = Some(why);
+                    return;
+                }
+                Some(TakeOverStep::Own) if !reopened.are_awaited() => {}
+                None | Some(TakeOverStep::Own) => return,
             }
             self.take_over = None;
             self.hand_over.own();
@@ -192,15 +206,18 @@ impl<'c> Instance<'c> {
         }
         let is_busy = services.is_busy();
         self.hand_over.set_role(services.role());
-        match self.hand_over.turn(now, is_busy, || services.is_idle()) {
+        let are_closed = services.ports.are_closed(&services.watch);
+        match self.hand_over.turn(now, is_busy, are_closed, || services.is_idle()) {
             None => {}
             Some(Step::Drain) => {
                 tracing::info!("the next process serves; this one answers who still waits");
                 self.servers = None;
                 services.set_accepting(false);
+                services.pass_devices(true, now);
             }
             Some(Step::Resume) => {
                 services.set_accepting(true);
+                services.pass_devices(false, now);
                 let config = services.reloader.config();
                 self.servers = serve_again(config, &mut self.hand_over, self.core);
             }
@@ -234,6 +251,7 @@ impl<'c> Instance<'c> {
         hand_over.leave_ports(self.take_over.is_some());
         hand_over.remove_file();
         let failed = running.has_failed();
+        let refused = self.has_failed.map(HandoverError::Refused);
         tracing::info!("stopping");
         supervisor.stopping();
         // Nothing that an operator sends keeps the last snapshot waiting.
@@ -251,7 +269,7 @@ impl<'c> Instance<'c> {
         if dpdk::are_devices_shared() {
             // What is kept is dropped once the next process has something kept.
             std::mem::forget(services);
-            return Ok(report);
+            return refused.map_or(Ok(report), |refused| Err(refused.into()));
         }
         let all_are_gone = services.watch.all_are_gone();
         services.into_ports().close()?;

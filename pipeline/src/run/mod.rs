@@ -10,6 +10,7 @@ mod opened;
 mod passing;
 mod passing_ports;
 mod ports;
+mod reopened_ports;
 mod services;
 
 use std::io;
@@ -24,7 +25,7 @@ pub use self::error::RunError;
 use self::instance::Instance;
 use self::instance::InstanceParts;
 use self::opened::Opened;
-use self::ports::StartedPorts;
+use self::ports::{Beside, StartedPorts};
 use crate::control::reload::Written;
 use crate::handover::{
     HandOver, HandoverError, LeftByCrash, OpenedForNext, TakeOver, TapsBefore, adopted,
@@ -78,15 +79,16 @@ pub fn run(
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let quic = opened.quic_steering().map_err(RunError::Copy)?;
     let taps = TapsBefore::of(config, is_beside);
-    let mut ports =
-        StartedPorts::start(config, opened.has_streams(), &cores, is_beside, is_second)?;
+    let devices = take_over.as_ref().map(TakeOver::devices).unwrap_or_default();
+    let beside = Beside { is_there: is_beside, is_first: is_second, devices };
+    let mut ports = StartedPorts::start(config, opened.has_streams(), &cores, beside)?;
     ports.taps = sockets.take_taps();
     if has_predecessor {
         ports.cache = adopted(config, sockets.take_cache());
     }
     let xdp = std::mem::take(&mut ports.steerings);
-    let beside = ports.eal.files_beside(is_second);
-    let for_next = OpenedForNext { copies, taps, quic, xdp, is_second, beside };
+    let (devices, beside) = (ports.devices(config), ports.eal.files_beside(is_second));
+    let for_next = OpenedForNext { copies, taps, quic, xdp, devices, is_second, beside };
     let hand_over = HandOver::open(config, &mut sockets, left, for_next)?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());

@@ -9,12 +9,14 @@ use pmdns_config::narrow::to_u8;
 use pmdns_engine::engine::{Engine, EngineParts, EngineStreams, PassedMemory};
 use pmdns_engine::exceptions::interface;
 use pmdns_engine::topology::Topology;
+use pmdns_handover::PassedDevice;
 use pmdns_nics::dpdk::{self, DpdkNic, Eal, Mempool};
 use pmdns_nics::{FramePool, Nic, PortFacts, Queues, Tap, XdpSteering};
 
 use super::error::RunError;
 use super::passing_ports::PassingPorts;
-use crate::handover::HandOver;
+use super::reopened_ports::ReopenedPorts;
+use crate::handover::{HandOver, is_exclusive, passed, planned};
 use crate::streams::{OpenStreams, StreamEntry};
 
 /// The ports that were started, and what the engine gets of them.
@@ -33,36 +35,60 @@ pub(super) struct StartedPorts {
     /// Ports over AF_XDP: what steers them, and those whose interfaces the process before has yet.
     pub(super) steerings: Vec<XdpSteering>,
     passing: PassingPorts,
+    reopened: ReopenedPorts,
+}
+
+/// The process before, which has its ports yet.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Beside<'b> {
+    /// Whether there is one.
+    pub(super) is_there: bool,
+    /// Whether its DPDK has the first name for its files.
+    pub(super) is_first: bool,
+    /// What it has to close before this process opens it.
+    pub(super) devices: &'b [PassedDevice],
 }
 
 impl StartedPorts {
-    /// Starts every port of `config` for the plan that fits these cores. `is_beside`: the process before has its ports yet.
-    /// `is_second`: its DPDK has the first name for its files.
+    /// Starts every port of `config` for the plan that fits these cores, but for those whose devices the process before has.
     pub(super) fn start(
         config: &Config,
         has_streams: bool,
         cores: &[usize],
-        is_beside: bool,
-        is_second: bool,
+        beside: Beside<'_>,
     ) -> Result<Self, RunError> {
         let arguments = dpdk::arguments(&config.eal, &config.ports);
-        let arguments = if is_second { dpdk::beside_another(arguments) } else { arguments };
+        let arguments = if beside.is_first { dpdk::beside_another(arguments) } else { arguments };
         let eal = Eal::init("pmdns", &arguments)?;
         for message in eal.messages() {
             tracing::debug!("EAL: {message}");
         }
-        let ports = config.ports.iter().enumerate();
-        let closed = ports.map(|(number, port)| eal.open(port, to_u8(number)));
-        let closed = closed.collect::<Result<Vec<_>, _>>()?;
-        let mut facts: Vec<_> = closed.iter().map(|port| port.facts().clone()).collect();
+        let (mut closed, mut facts) = (Vec::new(), Vec::new());
+        for (number, port) in config.ports.iter().enumerate() {
+            let opened = match planned(port, beside.devices)? {
+                Some(known) => {
+                    facts.push(known);
+                    None
+                }
+                None => Some(eal.open(port, to_u8(number))?),
+            };
+            facts.extend(opened.as_ref().map(|port| port.facts().clone()));
+            closed.push(opened);
+        }
         facts.extend(has_streams.then(pmdns_streams::driver::facts));
         let topology = Topology::plan(config, &facts, cores)?;
         let frames = u32::try_from(topology.frames).unwrap_or(u32::MAX);
         let mempool = Mempool::new("frames", frames, facts[0].numa_node)?;
         let (mut nics, mut queues): (Vec<Box<dyn Nic>>, Vec<_>) = (Vec::new(), Vec::new());
         let (mut steerings, mut passing) = (Vec::new(), PassingPorts::default());
-        for (port, plan) in closed.into_iter().zip(&topology.ports) {
-            if is_beside && port.is_over_af_xdp() {
+        let reopened = ReopenedPorts::of(config);
+        for ((port, plan), facts) in closed.into_iter().zip(&topology.ports).zip(&facts) {
+            let Some(port) = port else {
+                nics.push(Box::new(DpdkNic::closed(facts.clone())));
+                queues.push(Queues::none(plan.rx_queues, plan.tx_queues));
+                continue;
+            };
+            if beside.is_there && port.is_over_af_xdp() {
                 let (nic, own, port) = port.start_by_packets(&eal, plan, &mempool)?;
                 nics.push(Box::new(nic));
                 queues.push(own);
@@ -87,7 +113,14 @@ impl StartedPorts {
             taps: Vec::new(),
             steerings,
             passing,
+            reopened,
         })
+    }
+
+    /// Devices that this process closes before the next one opens them.
+    pub(super) fn devices(&self, config: &Config) -> Vec<PassedDevice> {
+        let ports = config.ports.iter().zip(&self.facts).filter(|(port, _)| is_exclusive(port));
+        ports.map(|(port, facts)| passed(port, facts)).collect()
     }
 
     /// Adds the port of clients over streams.
@@ -111,14 +144,13 @@ impl StartedPorts {
         hand_over: &mut HandOver,
     ) -> Result<(Engine, RunningPorts), RunError> {
         let Self { eal, topology, nics, facts, queues, mempool, streams, cache, .. } = self;
-        let (mut before, passing) = (self.taps, self.passing);
-        let pool = FramePool::Dpdk(mempool.clone());
+        let (mut before, passing, reopened) = (self.taps, self.passing, self.reopened);
         let mut engine = Engine::build(EngineParts {
             config,
             topology: topology.clone(),
             facts: &facts,
             queues,
-            pool: pool.clone(),
+            pool: FramePool::Dpdk(mempool.clone()),
             streams,
             load_encrypted: pmdns_encrypted::load,
             passed: cache,
@@ -139,12 +171,12 @@ impl StartedPorts {
             }
         }
         hand_over.set_taps(taps);
-        Ok((engine, RunningPorts { eal, topology, nics, passing, pool, reads_taps }))
+        Ok((engine, RunningPorts { eal, topology, nics, passing, reopened, mempool, reads_taps }))
     }
 }
 
 /// What an operator wants to know of a port that has started.
-fn report_start(nic: &DpdkNic) {
+pub(super) fn report_start(nic: &DpdkNic) {
     tracing::info!("port {} {}", nic.facts().name, nic.choice());
     for warning in nic.warnings() {
         tracing::warn!("port {}: {warning}", nic.facts().name);
@@ -158,7 +190,9 @@ pub(super) struct RunningPorts {
     pub(super) nics: Vec<Box<dyn Nic>>,
     /// Those whose interfaces the process before has yet.
     pub(super) passing: PassingPorts,
-    pool: FramePool,
+    /// Those that this process closes before the next one opens them.
+    pub(super) reopened: ReopenedPorts,
+    pub(super) mempool: Mempool,
     /// Whether what the kernel sends is read.
     reads_taps: Arc<AtomicBool>,
 }
@@ -173,11 +207,11 @@ impl RunningPorts {
     /// it: net_af_xdp of DPDK 22.11 keeps those of its fill ring. Then the memory stays mapped until the process ends, which is
     /// now.
     pub(super) fn close(self) -> Result<(), RunError> {
-        let Self { eal, nics, pool, passing, .. } = self;
+        let Self { eal, nics, mempool, passing, .. } = self;
         drop(passing);
         nics.into_iter().for_each(Nic::close);
-        let missing = pool.in_use();
-        drop(pool);
+        let missing = mempool.in_use();
+        drop(mempool);
         match eal.close() {
             Err(dpdk::EalError::InUse) if missing > 0 => {
                 tracing::warn!("{missing} frames were not given back by a port's driver");

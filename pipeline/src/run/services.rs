@@ -188,10 +188,25 @@ impl<'c> Services<'c> {
     /// Looks after the ports, the date and the state of health.
     pub(super) fn poll(&mut self, now: Instant) {
         self.watch.turn(&mut self.ports.nics, &self.news, now);
+        self.ports.reopen(self.config, &mut self.watch, &self.news, now);
         self.gauges.set_calendar();
         self.health.turn(now, &self.news);
         let Self { transitions, gauges, health, .. } = self;
         transitions.poll(now, gauges, || health.groups());
+    }
+
+    /// Has the ports closed that the next process is to open, or opened again.
+    pub(super) fn pass_devices(&mut self, are_passed: bool, now: Instant) {
+        match are_passed {
+            true => self.ports.close_reopened(&mut self.watch, &self.news),
+            false => self.ports.reopen_later(now),
+        }
+    }
+
+    /// Opens the ports that the process before has closed. `None`: nothing is to be opened now.
+    pub(super) fn open_devices(&mut self, now: Instant) -> Option<Result<(), String>> {
+        let opened = self.ports.open_taken(self.config, &mut self.watch, &self.news, now)?;
+        Some(opened.map_err(|error| error.to_string()))
     }
 
     /// What operators have said of this node.
@@ -342,7 +357,8 @@ impl<'c> Services<'c> {
     /// Whether a caller waits for a change, or fetches of zones and lists are about to go on or to end.
     pub(super) fn is_busy(&self) -> bool {
         let are_settled = self.transfers.is_settled() && self.lists.is_settled();
-        self.runtime.is_busy() || self.additions.is_busy() || !are_settled
+        let are_open = !self.ports.reopened.are_awaited();
+        self.runtime.is_busy() || self.additions.is_busy() || !are_settled || !are_open
     }
 
     /// The final counters, after every thread of the engine has ended.

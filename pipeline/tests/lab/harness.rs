@@ -199,6 +199,14 @@ pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
+/// A program built beside this test.
+pub(crate) fn binary(name: &str) -> PathBuf {
+    let this = std::env::current_exe().unwrap();
+    let file = this.parent().and_then(Path::parent).unwrap().join(name);
+    assert!(file.exists(), "{} is missing: cargo build --bins", file.display());
+    file
+}
+
 /// A file of `pipeline/tests/data`.
 pub(crate) fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)

@@ -1,0 +1,114 @@
+//! Ports whose device one process at a time can have: the peer at its other end knows one. The process before closes it, and then
+//! the next one opens it. Until then the next one plans with what the process before knows of it.
+
+use std::collections::BTreeSet;
+
+use pmdns_config::{PortSettings, device_name};
+use pmdns_handover::PassedDevice;
+use pmdns_nics::PortFacts;
+use pmdns_nics::dpdk::VHOST_NET;
+use serde::Deserialize as _;
+
+use super::process::{HandoverError, cannot_pass};
+
+/// The drivers of such devices.
+const EXCLUSIVE: [&str; 3] = ["net_memif", "net_virtio_user", "net_vhost"];
+/// Those of them that make up a hardware address at each start, if none is written.
+const WITHOUT_ADDRESS: [&str; 2] = ["net_memif", "net_virtio_user"];
+
+/// Whether one process at a time can have the device of a port. The interface of one over vhost-net would go when it is closed, and
+/// its addresses with it.
+pub(crate) fn is_exclusive(port: &PortSettings) -> bool {
+    is_of(port, &EXCLUSIVE) && !port.device.contains(VHOST_NET)
+}
+
+/// Whether its hardware address is another one at each start.
+pub(super) fn makes_address_up(port: &PortSettings) -> bool {
+    is_of(port, &WITHOUT_ADDRESS)
+}
+
+fn is_of(port: &PortSettings, drivers: &[&str]) -> bool {
+    let name = device_name(&port.device);
+    drivers.iter().any(|driver| name.starts_with(driver))
+}
+
+/// What is said of a device to the next process.
+pub(crate) fn passed(port: &PortSettings, facts: &PortFacts) -> PassedDevice {
+    let device = port.device.clone();
+    // Numbers and texts always have a form in JSON.
+    PassedDevice { device, facts: serde_json::to_value(facts).unwrap_or_default() }
+}
+
+/// What the port will be that the process before has yet. `None`: it has no such device. If it has the same one with other
+/// options, nobody knows what the port will be, and to open it beside the other process would disturb that.
+pub(crate) fn planned(
+    port: &PortSettings,
+    before: &[PassedDevice],
+) -> Result<Option<PortFacts>, HandoverError> {
+    let name = &port.name;
+    let refused = |what| HandoverError::Refused(cannot_pass(format!("port `{name}`: {what}")));
+    let Some(passed) = before.iter().find(|passed| passed.device == port.device) else {
+        let is_taken = before.iter().any(|passed| end(&passed.device) == end(&port.device));
+        return if is_taken { Err(refused("other options of its device")) } else { Ok(None) };
+    };
+    let facts = PortFacts::deserialize(&passed.facts).map_err(|_| refused("its device"))?;
+    Ok(Some(PortFacts {
+        name: name.clone(),
+        rx_descriptors: port.rx_descriptors,
+        tx_descriptors: port.tx_descriptors,
+        checksum_offload: facts.checksum_offload && port.checksum_offload,
+        ..facts
+    }))
+}
+
+/// What leads to the peer of a device, in any order: the driver, and the options that name the other end.
+fn end(device: &str) -> Option<(&'static str, BTreeSet<&str>)> {
+    let driver = EXCLUSIVE.into_iter().find(|driver| device.trim_start().starts_with(driver))?;
+    let names_it = |option: &&str| {
+        ["path=", "iface=", "socket=", "id="].iter().any(|name| option.starts_with(name))
+    };
+    Some((driver, device.split(',').map(str::trim).filter(names_it).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pmdns_nics::Nic as _;
+
+    use super::*;
+
+    fn facts() -> PortFacts {
+        pmdns_nics::memory::link("before", 0, 1, 1).0.facts().clone()
+    }
+
+    fn plan(device: &str) -> Result<Option<PortFacts>, HandoverError> {
+        let before =
+            PortSettings::new("before", "net_memif0,socket=/run/a,id=1,mac=02:00:00:00:00:aa");
+        planned(&PortSettings::new("after", device), &[passed(&before, &facts())])
+    }
+
+    #[test]
+    fn a_port_is_planned_with_what_the_process_before_knows_of_its_device() {
+        let planned = plan("net_memif0,socket=/run/a,id=1,mac=02:00:00:00:00:aa").unwrap();
+        let settings = PortSettings::new("after", "");
+        let expected = PortFacts {
+            name: "after".to_owned(),
+            rx_descriptors: settings.rx_descriptors,
+            tx_descriptors: settings.tx_descriptors,
+            ..facts()
+        };
+        assert_eq!(planned, Some(expected));
+    }
+
+    #[test]
+    fn another_device_is_opened_at_once_and_the_same_one_with_other_options_is_refused() {
+        for other in [
+            "net_memif0,socket=/run/a,id=2",
+            "net_memif0,socket=/run/b,id=1",
+            "net_vhost0,iface=/run/a",
+        ] {
+            assert_eq!(plan(other).unwrap(), None, "{other}");
+        }
+        let refused = plan("net_memif7,id=1,socket=/run/a,bsize=9000").unwrap_err().to_string();
+        assert!(refused.contains("port `after`: other options of its device"), "{refused}");
+    }
+}

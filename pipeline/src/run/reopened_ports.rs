@@ -1,0 +1,129 @@
+//! Ports whose device one process at a time can have: this process closes them for the next one, and opens what the one before has
+//! closed. If the next one does not go on, this one opens them again.
+
+use std::time::{Duration, Instant};
+
+use pmdns_config::narrow::to_u8;
+use pmdns_config::{Config, PortSettings};
+use pmdns_engine::ports::{AllPortNews, PortWatch};
+use pmdns_nics::Queues;
+
+use super::error::RunError;
+use super::ports::{RunningPorts, report_start};
+use crate::handover::is_exclusive;
+
+/// What could not be opened again is tried again after that time.
+const RETRY: Duration = Duration::from_secs(1);
+/// For so long what the process before has had is tried again: the kernel may hold what that one had when it crashed.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// Such ports.
+#[derive(Debug, Default)]
+pub(super) struct ReopenedPorts {
+    numbers: Vec<usize>,
+    /// When they are opened again, once they are all closed.
+    due: Option<Instant>,
+    /// Until when what the process before has closed is tried.
+    taken_until: Option<Instant>,
+}
+
+impl ReopenedPorts {
+    /// Those of a configuration.
+    pub(super) fn of(config: &Config) -> Self {
+        let ports = config.ports.iter().enumerate().filter(|(_, port)| is_exclusive(port));
+        Self { numbers: ports.map(|(number, _)| number).collect(), ..Self::default() }
+    }
+
+    /// Whether some are about to be opened. Until then no other process may take over.
+    pub(super) fn are_awaited(&self) -> bool {
+        self.due.is_some() || self.taken_until.is_some()
+    }
+
+    /// The process before has closed them.
+    pub(super) fn take(&mut self, now: Instant) {
+        self.taken_until = Some(now + SETTLING);
+    }
+}
+
+impl RunningPorts {
+    /// Has the cores leave the queues of these ports. They close when the last queue is left.
+    pub(super) fn close_reopened(&mut self, watch: &mut PortWatch, news: &AllPortNews) {
+        self.reopened.due = None;
+        self.reopened.numbers.iter().for_each(|port| watch.close(*port, news));
+    }
+
+    /// Whether they are all closed.
+    pub(super) fn are_closed(&self, watch: &PortWatch) -> bool {
+        self.reopened.numbers.iter().all(|port| watch.is_closed(*port))
+    }
+
+    /// The next process has not opened them: they are opened again, once they are all closed.
+    pub(super) fn reopen_later(&mut self, now: Instant) {
+        self.reopened.due = (!self.reopened.numbers.is_empty()).then_some(now);
+    }
+
+    /// Opens them again, if that is due.
+    pub(super) fn reopen(
+        &mut self,
+        config: &Config,
+        watch: &mut PortWatch,
+        news: &AllPortNews,
+        now: Instant,
+    ) {
+        if self.reopened.due.is_none_or(|due| now < due) || !self.are_closed(watch) {
+            return;
+        }
+        let opened = self.open_closed(config, watch, news);
+        self.reopened.due = opened.as_ref().err().map(|_| now + RETRY);
+        match opened {
+            Ok(()) => tracing::info!("the ports that were closed are open again"),
+            Err(error) => tracing::error!("{error}; that is tried again"),
+        }
+    }
+
+    /// Opens those that the process before has closed. `None`: nothing is to be opened, or that is tried again.
+    pub(super) fn open_taken(
+        &mut self,
+        config: &Config,
+        watch: &mut PortWatch,
+        news: &AllPortNews,
+        now: Instant,
+    ) -> Option<Result<(), RunError>> {
+        let until = self.reopened.taken_until?;
+        let opened = self.open_closed(config, watch, news);
+        if opened.is_err() && now < until {
+            return None;
+        }
+        self.reopened.taken_until = None;
+        Some(opened)
+    }
+
+    /// Opens those that are closed.
+    fn open_closed(
+        &mut self,
+        config: &Config,
+        watch: &mut PortWatch,
+        news: &AllPortNews,
+    ) -> Result<(), RunError> {
+        for port in self.reopened.numbers.clone() {
+            if watch.is_closed(port) {
+                let queues = self.open(&config.ports[port], port)?;
+                watch.opened(port, self.nics[port].as_ref(), queues, news);
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, settings: &PortSettings, number: usize) -> Result<Queues, RunError> {
+        let (planned, before) = (self.nics[number].facts(), self.nics[number].stats());
+        let checksum_offload = planned.checksum_offload;
+        // Nothing waits for a link: the cores have to have the queues first.
+        let settings = PortSettings { checksum_offload, link_wait_ms: 0, ..settings.clone() };
+        let closed = self.eal.open(&settings, to_u8(number))?;
+        closed.serves_as(planned)?;
+        let (nic, queues) = closed.start(&self.topology.ports[number], &self.mempool)?;
+        report_start(&nic);
+        self.nics[number] = Box::new(nic.after(before));
+        Ok(queues)
+    }
+}
