@@ -16,6 +16,9 @@ use super::{error_text, last_error, log};
 /// Options that say on which CPUs the EAL's own threads live.
 const CORE_OPTIONS: [&str; 4] = ["-c", "-l", "--lcores", "-S"];
 
+/// An address that no machine has.
+const NO_DEVICE: &str = "ffff:ff:1f.7";
+
 /// Whether this process has ever tried to start DPDK: it cannot be started twice.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -108,6 +111,25 @@ pub fn arguments(
         if !arguments.iter().any(same) {
             arguments.extend(["-a".to_owned(), device_text(device)]);
         }
+    }
+    arguments
+}
+
+/// These arguments without the PCI devices of ports that are opened later: the EAL would take them at its start.
+pub fn without_devices(mut arguments: Vec<String>, later: &[&str]) -> Vec<String> {
+    let is_later = |word: &str| {
+        let address = PciAddress::of(word);
+        address.is_some() && later.iter().any(|device| PciAddress::of(device) == address)
+    };
+    let before = arguments.len();
+    while let Some(place) = arguments.windows(2).position(|two| two[0] == "-a" && is_later(&two[1]))
+    {
+        arguments.drain(place..place + 2);
+    }
+    arguments.retain(|word| !word.strip_prefix("-a").is_some_and(is_later));
+    // With no `-a` at all it would take every device.
+    if arguments.len() < before && !arguments.iter().any(|word| word.starts_with("-a")) {
+        arguments.extend(["-a".to_owned(), NO_DEVICE.to_owned()]);
     }
     arguments
 }
@@ -257,6 +279,17 @@ mod tests {
     fn bound_medium_a_pci_address_is_given_to_dpdk_in_full() {
         let short = [port("0A:00.0,opt=1")];
         assert_eq!(arguments(&settings("--no-pci"), &short), words("-a 0000:0a:00.0,opt=1"));
+    }
+
+    #[test]
+    fn devices_that_are_opened_later_are_not_taken_at_the_start() {
+        let without = |text, later: &[&str]| without_devices(words(text), later);
+        assert_eq!(without("--no-pci", &["net_memif0"]), words("--no-pci"));
+        let two = "-a 0000:01:00.0 -m 64 -a0000:02:00.0";
+        assert_eq!(without(two, &["1:00.0,opt=1"]), words("-m 64 -a0000:02:00.0"));
+        assert_eq!(without(two, &["2:00.0"]), words("-a 0000:01:00.0 -m 64"));
+        let all = without(two, &["2:00.0", "1:00.0"]);
+        assert_eq!(all, words(&format!("-m 64 -a {NO_DEVICE}")), "else the EAL would take all");
     }
 
     #[test]

@@ -63,6 +63,7 @@ mod exchange;
 mod hear;
 mod interrupts;
 mod isolation;
+mod left_socket;
 mod log;
 mod mbuf;
 mod mempool;
@@ -90,7 +91,7 @@ use dpdk_sys::rte_mbuf;
 use pmdns_config::narrow::to_u32;
 
 pub use advice::EalError;
-pub use eal::{Eal, arguments};
+pub use eal::{Eal, arguments, without_devices};
 pub(crate) use events::acknowledge;
 pub(crate) use mbuf::free;
 pub use mempool::{Mempool, PoolError};

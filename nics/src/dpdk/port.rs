@@ -16,7 +16,7 @@ use pmdns_config::{PciAddress, device_text};
 
 use super::eal::{Eal, Environment};
 use super::removal::Removal;
-use super::{advice, error_text, log, owned_text, rss};
+use super::{advice, error_text, left_socket, log, owned_text, rss};
 use crate::device::interface_mtu;
 use crate::xdp::Interface;
 use crate::{MTU, PortFacts};
@@ -130,6 +130,8 @@ impl Eal {
             };
             refused(settings, "prepare the interface for an XDP program", &error, advice)
         })?;
+        // If that fails, the driver says that the address is in use.
+        let _best_effort = left_socket::remove(&settings.device);
         let options = interface.as_ref().map(Interface::options).unwrap_or_default();
         let (id, messages) = find_or_plug(settings, &options, self.messages())?;
         let environment = Arc::clone(self.environment());

@@ -39,7 +39,8 @@ impl Default for HandoverLimits {
             greeting: Duration::from_secs(10),
             preparing: Duration::from_secs(600),
             taking: Duration::from_secs(10),
-            passing: Duration::from_secs(10),
+            // Eight ports of a NIC whose firmware takes seconds for each.
+            passing: Duration::from_secs(60),
             draining: Duration::from_secs(30),
             ending: Duration::from_secs(10),
         }

@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(outputs(&mut outgoing), []);
         outgoing.receive(FromIncoming::Opened, Offer::default, opened);
         assert!(outgoing.is_left() && outgoing.is_draining());
-        outgoing.turn(now + limits.draining);
+        outgoing.turn(opened + limits.draining - Duration::from_millis(1));
         assert_eq!(outputs(&mut outgoing), [], "the time to drain begins when they are opened");
         outgoing.drained();
         assert_eq!(outputs(&mut outgoing), [OutgoingOutput::End]);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pmdns_config::{PortSettings, device_name};
+use pmdns_config::{Config, PciAddress, PortSettings, device_name};
 use pmdns_handover::PassedDevice;
 use pmdns_nics::PortFacts;
 use pmdns_nics::dpdk::VHOST_NET;
@@ -11,25 +11,40 @@ use serde::Deserialize as _;
 
 use super::process::{HandoverError, cannot_pass};
 
-/// The drivers of such devices.
-const EXCLUSIVE: [&str; 3] = ["net_memif", "net_virtio_user", "net_vhost"];
-/// Those of them that make up a hardware address at each start, if none is written.
-const WITHOUT_ADDRESS: [&str; 2] = ["net_memif", "net_virtio_user"];
+/// Drivers whose devices have a peer that connects again. They make up a hardware address at each start, if none is written.
+const WITH_PEER: [&str; 2] = ["net_memif", "net_virtio_user"];
 
-/// Whether one process at a time can have the device of a port. The interface of one over vhost-net would go when it is closed, and
-/// its addresses with it.
+/// Whether one process at a time can have the device of a port. Some devices cannot be closed for a moment. The peer of a vhost port
+/// may not come back. The interface of a port over vhost-net would go, and its addresses with it. The kernel would answer what comes
+/// to a device that it shares.
 pub(crate) fn is_exclusive(port: &PortSettings) -> bool {
-    is_of(port, &EXCLUSIVE) && !port.device.contains(VHOST_NET)
+    let is_pci = PciAddress::of(&port.device).is_some() && !port.share_with_kernel;
+    is_pci || has_peer(port) && !port.device.contains(VHOST_NET)
 }
 
-/// Whether its hardware address is another one at each start.
-pub(super) fn makes_address_up(port: &PortSettings) -> bool {
-    is_of(port, &WITHOUT_ADDRESS)
+/// Whether the device of a port has a peer that connects again.
+pub(super) fn has_peer(port: &PortSettings) -> bool {
+    peers_driver(&port.device).is_some()
 }
 
-fn is_of(port: &PortSettings, drivers: &[&str]) -> bool {
-    let name = device_name(&port.device);
-    drivers.iter().any(|driver| name.starts_with(driver))
+fn peers_driver(device: &str) -> Option<&'static str> {
+    WITH_PEER.into_iter().find(|driver| device.trim_start().starts_with(driver))
+}
+
+/// Why devices of this configuration cannot pass: a device that is opened later has the options of its port alone.
+pub(super) fn obstacle(config: &Config) -> Option<String> {
+    let has_options = |port: &PortSettings| {
+        let address = PciAddress::of(&port.device)?;
+        let words = config.eal.args.iter().map(|word| word.strip_prefix("-a").unwrap_or(word));
+        let mut same = words.filter(|word| PciAddress::of(word) == Some(address));
+        same.find(|word| word.contains(',')).map(|word| {
+            format!(
+                "port `{}`: options in `eal.args` ({word}), which belong in its `device`,",
+                port.name
+            )
+        })
+    };
+    config.ports.iter().filter(|port| is_exclusive(port)).find_map(has_options)
 }
 
 /// What is said of a device to the next process.
@@ -48,7 +63,8 @@ pub(crate) fn planned(
     let name = &port.name;
     let refused = |what| HandoverError::Refused(cannot_pass(format!("port `{name}`: {what}")));
     let Some(passed) = before.iter().find(|passed| passed.device == port.device) else {
-        let is_taken = before.iter().any(|passed| end(&passed.device) == end(&port.device));
+        let is_taken = is_exclusive(port)
+            && before.iter().any(|passed| end(&passed.device) == end(&port.device));
         return if is_taken { Err(refused("other options of its device")) } else { Ok(None) };
     };
     let facts = PortFacts::deserialize(&passed.facts).map_err(|_| refused("its device"))?;
@@ -61,13 +77,13 @@ pub(crate) fn planned(
     }))
 }
 
-/// What leads to the peer of a device, in any order: the driver, and the options that name the other end.
-fn end(device: &str) -> Option<(&'static str, BTreeSet<&str>)> {
-    let driver = EXCLUSIVE.into_iter().find(|driver| device.trim_start().starts_with(driver))?;
+/// What leads to the peer of a device, in any order: the address, or the driver and the options that name the other end.
+fn end(device: &str) -> (String, BTreeSet<&str>) {
+    let Some(driver) = peers_driver(device) else { return (device_name(device), BTreeSet::new()) };
     let names_it = |option: &&str| {
         ["path=", "iface=", "socket=", "id="].iter().any(|name| option.starts_with(name))
     };
-    Some((driver, device.split(',').map(str::trim).filter(names_it).collect()))
+    (driver.to_owned(), device.split(',').map(str::trim).filter(names_it).collect())
 }
 
 #[cfg(test)]
@@ -108,6 +124,7 @@ mod tests {
         ] {
             assert_eq!(plan(other).unwrap(), None, "{other}");
         }
+        assert_eq!(plan("0000:01:00.0").unwrap(), None);
         let refused = plan("net_memif7,id=1,socket=/run/a,bsize=9000").unwrap_err().to_string();
         assert!(refused.contains("port `after`: other options of its device"), "{refused}");
     }

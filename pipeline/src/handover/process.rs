@@ -8,7 +8,7 @@ use pmdns_config::Config;
 #[cfg(debug_assertions)]
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::taps;
+use super::{devices, taps};
 
 /// The key of the socket where the next process connects.
 pub(super) const SOCKET: &str = "handover";
@@ -53,6 +53,7 @@ pub(super) fn path(config: &Config) -> PathBuf {
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let of_port = config.ports.iter().find_map(taps::obstacle);
     let has_port = || config.upstreams.iter().any(|one| config.upstream_port(one).is_some());
+    let of_port = of_port.or_else(|| devices::obstacle(config));
     of_port.or_else(|| has_port().then(|| "upstream.port".to_owned())).map(cannot_pass)
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use pmdns_config::{Config, PortSettings, Vlan, interface_made};
 use pmdns_nics::dpdk::TapSteering;
 
-use super::devices::{is_exclusive, makes_address_up};
+use super::devices::{has_peer, is_exclusive};
 
 /// The TAPs of a process.
 #[derive(Debug, Default)]
@@ -110,7 +110,7 @@ pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
         }
         None if is_over_af_xdp(port) => None,
         None if !is_exclusive(port) => Some(format!("port `{name}`: its device")),
-        interface if !has_address && (interface.is_some() || makes_address_up(port)) => {
+        interface if !has_address && (interface.is_some() || has_peer(port)) => {
             Some(format!("port `{name}`: a hardware address that is not in `device` (mac=)"))
         }
         _ => None,
@@ -138,11 +138,12 @@ mod tests {
         let pair = PortSettings { vlans: vec![Vlan::Double(7, 8)], ..xdp.clone() };
         let shared = PortSettings { share_with_kernel: true, ..xdp };
         assert_eq!(obstacle(&shared), None);
-        for device in ["net_memif0,mac=02:00:00:00:00:aa", "net_vhost1,iface=/run/vhost"] {
+        for device in ["net_memif0,mac=02:00:00:00:00:aa", "0000:01:00.0"] {
             assert_eq!(obstacle(&PortSettings::new("p", device)), None, "{device}");
         }
         for (port, what) in [
             (PortSettings::new("p", "net_memif0"), "a hardware address"),
+            (PortSettings::new("p", "net_vhost1,iface=/run/vhost"), "its device"),
             (PortSettings::new("p", "net_virtio_user0,path=/run/vhost"), "a hardware address"),
             (pair, "a pair of `vlans`"),
             (PortSettings::new("p", "net_pcap0,iface=eth1"), "its device"),

@@ -35,12 +35,15 @@ pub(super) fn ruleset(places: &GrantedPaths) -> Result<OwnedFd, Problem> {
     let write = write | AccessFs::Truncate;
     // A folder has to be read to find the files to remove.
     let remove = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let created = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ABI_KNOWN))?
         .create()?
         .add_rules(rules(&places.read, read))?
         .add_rules(rules(&places.write, write))?
-        .add_rules(rules(&places.remove, remove))?;
+        .add_rules(rules(&places.remove, remove))?
+        .add_rules(rules(&places.sockets, AccessFs::MakeSock.into()))?
+        .add_rules(rules(&places.devices, device))?;
     Option::<OwnedFd>::from(created).ok_or(Problem::Absent)
 }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use pmdns_config::{Config, Privileges};
 use pmdns_control::report::PrivilegeReport;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use capabilities::Needs;
 pub use places::GrantedPaths;
@@ -29,6 +30,11 @@ pub fn restrict(config: &Config, places: &GrantedPaths) -> PrivilegeReport {
     if config.process.privileges == Privileges::Keep {
         tracing::warn!("privileges are kept, as set by `process.privileges`");
         return of_this_process();
+    }
+    if !places.devices.is_empty() {
+        // A device that is opened again locks memory, and the right to lock any amount goes.
+        let any = Rlimit { current: None, maximum: None };
+        let _best_effort = setrlimit(Resource::Memlock, any);
     }
     let needs = Needs::of(config);
     let ruleset = landlock::ruleset(places);

@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use pmdns_config::Config;
 use pmdns_config::files::folder_of;
+use pmdns_config::{Config, PciAddress};
 
 /// Facts of the kernel and of this process, which threads read from time to time.
 const SYSTEM: [&str; 2] = ["/proc", "/sys"];
+
+/// The device files of vfio.
+const VFIO: &str = "/dev/vfio";
 
 /// The files that the system's resolver reads.
 const RESOLVER: [&str; 4] =
@@ -23,6 +26,10 @@ pub struct GrantedPaths {
     pub write: Vec<PathBuf>,
     /// Folders in which files are only removed: sockets, and files of DPDK.
     pub remove: Vec<PathBuf>,
+    /// Folders in which drivers make sockets when a port is opened again.
+    pub sockets: Vec<PathBuf>,
+    /// Folders of the device files that they open then.
+    pub devices: Vec<PathBuf>,
 }
 
 impl GrantedPaths {
@@ -81,7 +88,12 @@ impl GrantedPaths {
         let paths =
             values.filter_map(|value| value.split_once('=')).map(|(_, path)| Path::new(path));
         let sockets = paths.filter(|path| path.is_absolute()).map(folder_of);
-        sockets.for_each(|folder| add(&mut this.remove, folder));
+        for folder in sockets {
+            add(&mut this.remove, folder);
+            add(&mut this.sockets, folder);
+        }
+        let has_pci = config.ports.iter().any(|port| PciAddress::of(&port.device).is_some());
+        has_pci.then(|| add(&mut this.devices, Path::new(VFIO)));
         dpdk.iter().for_each(|folder| add(&mut this.remove, folder));
         this
     }

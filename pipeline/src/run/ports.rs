@@ -57,15 +57,20 @@ impl StartedPorts {
         cores: &[usize],
         beside: Beside<'_>,
     ) -> Result<Self, RunError> {
+        let plan = |port| planned(port, beside.devices);
+        let later = config.ports.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
+        let devices = config.ports.iter().zip(&later).filter(|(_, later)| later.is_some());
+        let devices: Vec<_> = devices.map(|(port, _)| port.device.as_str()).collect();
         let arguments = dpdk::arguments(&config.eal, &config.ports);
+        let arguments = dpdk::without_devices(arguments, &devices);
         let arguments = if beside.is_first { dpdk::beside_another(arguments) } else { arguments };
         let eal = Eal::init("pmdns", &arguments)?;
         for message in eal.messages() {
             tracing::debug!("EAL: {message}");
         }
         let (mut closed, mut facts) = (Vec::new(), Vec::new());
-        for (number, port) in config.ports.iter().enumerate() {
-            let opened = match planned(port, beside.devices)? {
+        for ((number, port), later) in config.ports.iter().enumerate().zip(later) {
+            let opened = match later {
                 Some(known) => {
                     facts.push(known);
                     None

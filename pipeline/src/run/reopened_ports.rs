@@ -46,6 +46,11 @@ impl ReopenedPorts {
 }
 
 impl RunningPorts {
+    /// Whether this process has the device of each port.
+    pub(super) fn has_all(&self) -> bool {
+        self.nics.iter().all(|nic| nic.is_open())
+    }
+
     /// Has the cores leave the queues of these ports. They close when the last queue is left.
     pub(super) fn close_reopened(&mut self, watch: &mut PortWatch, news: &AllPortNews) {
         self.reopened.due = None;

@@ -223,12 +223,14 @@ impl<'c> Services<'c> {
         self.claim.set_standby(role.is_standby);
     }
 
-    /// The process before has ended: opens what it had of ports, then gives up the rights for that. Says whether nothing is left to
+    /// The process before has ended: opens what it had of ports over AF_XDP, then gives up the rights for that. Says whether nothing is left to
     /// do.
     pub(super) fn take_ports(&mut self, hand_over: &mut HandOver, now: Instant) -> bool {
         let Some(places) = &self.places else { return true };
-        let Some(steerings) = self.ports.passing.turn(now) else { return false };
-        hand_over.add_steerings(steerings);
+        if !self.ports.passing.is_empty() {
+            let Some(steerings) = self.ports.passing.turn(now) else { return false };
+            hand_over.add_steerings(steerings);
+        }
         self.privileges = privileges::restrict(self.config, places);
         self.places = None;
         true
@@ -391,7 +393,7 @@ fn give_up_rights(
     places: GrantedPaths,
     ports: &RunningPorts,
 ) -> (PrivilegeReport, Option<GrantedPaths>) {
-    match ports.passing.is_empty() {
+    match ports.passing.is_empty() && ports.has_all() {
         true => (privileges::restrict(config, &places), None),
         false => (privileges::of_this_process(), Some(places)),
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::handover::longer;
 use crate::handover_ends::GOES_ON;
 use crate::harness::{
     HUGE_FOLDER, binary, isolated_alone, path, reserve_huge_pages, sh, wait_until,
@@ -15,16 +16,18 @@ use crate::process::Process;
 use crate::testpmd::SOCKET;
 
 /// Questions a second, and seconds of them.
-const RATE: u64 = 10_000;
+const RATE: u32 = 10_000;
 const SECONDS: u32 = 6;
 /// Seconds of a load that is ended once its story is over.
 const UNTIL_ENDED: u32 = 60;
 /// Names that are asked again and again.
 const NAMES: u64 = 500;
-/// Questions without an answer when one process follows another: those of 30 ms.
-const MOST: u64 = 300;
-/// The same when one of them is killed meanwhile: those of a second.
-const MOST_KILLED: u64 = RATE;
+/// Milliseconds whose questions may have no answer when one process follows another.
+const MOST: u64 = 30;
+/// The same when one of them is killed meanwhile.
+const MOST_KILLED: u64 = 1000;
+/// Clients ask a link that nobody serves any more.
+const NO_BOUND: u64 = 3_600_000;
 /// Another link.
 const OTHER_SOCKET: &str = "/run/lab/other.sock";
 /// What a process says that has its ports again.
@@ -89,7 +92,7 @@ fn a_process_opens_the_port_when_the_one_before_is_killed_that_has_it() {
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn other_options_of_a_device_are_refused_and_another_device_is_opened() {
     let name = "other_options_of_a_device_are_refused_and_another_device_is_opened";
-    lab(name, &memif(SOCKET), (UNTIL_ENDED, u64::MAX), |running, config| {
+    lab(name, &memif(SOCKET), (UNTIL_ENDED, NO_BOUND), |running, config| {
         let (code, said) = run_to_failure(&config.replace("socket=", "bsize=4096,socket="));
         assert_eq!(code, Some(5), "{said}");
         assert!(said.contains("other options of its device cannot pass"), "{said}");
@@ -146,7 +149,7 @@ fn start_load(name: &str, ends: &Ends, seconds: u32, socket: &str) -> Process {
     let eal =
         format!("-l 0 --no-pci --in-memory -m 128 --huge-dir {HUGE_FOLDER} --file-prefix={name}");
     command
-        .args(["run", "--rate", &RATE.to_string(), "--seconds", &seconds.to_string()])
+        .args(["run", "--rate", &rate().to_string(), "--seconds", &seconds.to_string()])
         .args(["--names", &NAMES.to_string(), "--checksums", "all"])
         .args(["--eal", &eal, "--device", &ends.clients])
         .arg("--json")
@@ -159,12 +162,17 @@ fn start_load(name: &str, ends: &Ends, seconds: u32, socket: &str) -> Process {
     load
 }
 
-/// Counts what a load that has ended has got. No answer was wrong, and at most so many are missing.
+fn rate() -> u64 {
+    longer("RATE", RATE).into()
+}
+
+/// Counts what a load that has ended has got. No answer was wrong, and so many milliseconds at most are missing.
 fn count(name: &str, most: u64) {
     let report = fs::read_to_string(path(&format!("{name}.json"))).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     let phase = &report["phases"][0];
     let number = |key: &str| phase[key].as_u64().unwrap_or_else(|| panic!("no {key}: {report:#}"));
+    let most = most * rate() / 1000;
     let (asked, good) = (number("sent") + number("refused"), number("good"));
     let missing = asked - good;
     println!(

@@ -80,6 +80,33 @@ serve() {
     done
 }
 
+# take_over CONFIG NAME: starts the next process, which takes over, and waits until it is the only one.
+take_over() {
+    local before tries=0
+    before=$(cat /run/pmdns.pid)
+    setsid "$T/pmdns" run -c "$1" --json > "$T/$2.json" 2> "$T/$2.log" < /dev/null &
+    echo $! > /run/pmdns.pid
+    while kill -0 "$before" 2> /dev/null; do
+        kill -0 "$(cat /run/pmdns.pid)" 2> /dev/null || { cat "$T/$2.log"; echo "$before" > /run/pmdns.pid; return 1; }
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || return 1
+        sleep 0.2
+    done
+}
+
+# is_killed CONFIG NAME: the next process stops as it is about to open the devices, and is killed.
+is_killed() {
+    local next tries=0
+    PMDNS_HANDOVER_HOLD=opening setsid "$T/pmdns" run -c "$1" --json > "$T/$2.json" 2> "$T/$2.log" < /dev/null &
+    next=$!
+    until grep -q '^State:.*stopped' "/proc/$next/status"; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || { cat "$T/$2.log"; return 1; }
+        sleep 0.2
+    done
+    kill -9 $next
+}
+
 # restricted: whether no thread of pmdns has or can get capabilities, and all have their system calls filtered.
 restricted() {
     awk '/^Cap(Inh|Prm|Eff|Bnd|Amb):/ { checked++; if ($2 !~ /^0+$/) wrong = wrong "\n" FILENAME " " $0 }

@@ -91,6 +91,24 @@ done
 ok "frames of other VLANs are counted" guest \
     '. ./guest.sh; [ "$(stats "r[\"workers\"][0][\"stages\"][\"parse\"][\"exits\"].get(\"drop.vlan\", 0)")" -gt 0 ]'
 
+# A process follows another one while queries come, 100 a second over each NIC. Each lost one is some 10 ms without a port.
+followed() {
+    guest ". ./guest.sh; for n in 0 1 2; do ip netns exec n\$n timeout 120 dnsperf -s 10.9\$n.0.53 -d ./queries -l 120 -Q 100 -t 2 > /run/f\$n & all=\"\$all \$!\"; done
+        sleep 3; $1; status=\$?; sleep 4; kill -INT \$all; wait \$all
+        for n in 0 1 2; do echo \"NIC \$n: \$(grep -E 'lost|completed:' /run/f\$n | tr -s ' \n' ' ')\"; done; exit \$status"
+}
+ok "the next process takes over, and opens what this one has closed" followed "take_over /run/c.toml next"
+cat "$folder/said"
+for n in 0 1 2; do ok "${models[n]%%,*}: it answers" in_nic "$n" "asks 10.9$n.0.53 a 3"; done
+ok "none of its threads has privileges" guest '. ./guest.sh; restricted'
+# A release build stops at no step.
+if grep -q PMDNS_HANDOVER_HOLD "$folder/pmdns"; then
+    ok "the next process is killed before it has opened them, and this one opens them again" \
+        followed "is_killed /run/c.toml killed"
+    cat "$folder/said"
+    for n in 0 1 2; do ok "${models[n]%%,*}: it answers again" in_nic "$n" "asks 10.9$n.0.53 a 3"; done
+fi
+
 guest 'kill -9 $(cat /run/pmdns.pid); sleep 1'
 # The same ports, and upstreams beside them in place of the one on loopback.
 guest '. ./guest.sh
