@@ -1,11 +1,12 @@
 //! The frames that a port receives besides those to its own MAC address.
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 
 use dpdk_sys::rte_ether_addr;
 
-use pmdns_config::PortSettings;
 use pmdns_config::narrow::to_u32;
+use pmdns_config::{PortSettings, Vlan};
 
 use super::error_text;
 use crate::groups;
@@ -68,6 +69,17 @@ fn told(filtered: Option<c_int>, count: usize, driver: &str) -> Heard {
     }
 }
 
+/// Whether a port of this driver needs a list of VLANs to accept. Virtio and virtual functions filter tags by default. So do
+/// physical ports with the offload. mlx5 filters only after it was given a VLAN, and then refuses untagged frames too.
+pub(super) fn filters_vlans(driver: &str, vlans: &[Vlan]) -> bool {
+    vlans.iter().any(|vlan| *vlan != Vlan::Untagged) && !driver.starts_with("mlx5")
+}
+
+/// The ids that such a port must let in: hardware looks at the outermost tag. Zero is that of priority tags.
+pub(super) fn vlan_ids(vlans: &[Vlan]) -> BTreeSet<u16> {
+    vlans.iter().map(|vlan| vlan.ids().next().unwrap_or(0)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +94,15 @@ mod tests {
             assert!(heard.choice.starts_with("hears every multicast group: "), "{heard:?}");
             assert_eq!(heard.warnings.len(), warnings, "{heard:?}");
         }
+    }
+
+    #[test]
+    fn bound_b3_a_port_lets_in_the_outer_ids_of_its_vlans() {
+        use Vlan::{Double, Tagged, Untagged};
+        let vlans = [Tagged(100), Double(7, 100), Double(7, 8), Untagged];
+        assert_eq!(vlan_ids(&vlans).into_iter().collect::<Vec<_>>(), [0, 7, 100]);
+        assert!(filters_vlans("net_virtio", &vlans));
+        assert!(!filters_vlans("net_virtio", &[Untagged]), "others arrive, and are counted");
+        assert!(!filters_vlans("mlx5_pci", &vlans));
     }
 }

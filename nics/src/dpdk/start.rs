@@ -1,6 +1,5 @@
 //! A port from configured to running, and its counters while it runs.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -13,8 +12,6 @@ use dpdk_sys::{
     DPDK_RX_OFFLOAD_VLAN_FILTER, DPDK_TX_OFFLOAD_FAST_FREE, rte_eth_conf, rte_eth_dev_info,
     rte_eth_xstat, rte_eth_xstat_name,
 };
-
-use pmdns_config::Vlan;
 
 use super::mempool::{FastFree, Mempool};
 use super::port::{CHECKSUMS, ClosedPort, PortError};
@@ -239,7 +236,7 @@ impl ClosedPort {
             let checked = DPDK_RX_OFFLOAD_IPV4_CKSUM | DPDK_RX_OFFLOAD_UDP_CKSUM;
             conf.rxmode.offloads |= checked & info.rx_offload_capa;
         }
-        if filters_vlans(&self.facts.driver, &self.settings.vlans) {
+        if hear::filters_vlans(&self.facts.driver, &self.settings.vlans) {
             conf.rxmode.offloads |= DPDK_RX_OFFLOAD_VLAN_FILTER & info.rx_offload_capa;
         }
         if self.facts.checksum_offload {
@@ -256,7 +253,7 @@ impl ClosedPort {
     }
 
     fn let_vlans_in(&self, warnings: &mut Vec<String>) {
-        for id in vlan_ids(&self.settings.vlans) {
+        for id in hear::vlan_ids(&self.settings.vlans) {
             // SAFETY: the port is ours and runs.
             let code = unsafe { dpdk_sys::rte_eth_dev_vlan_filter(self.device.id, id, 1) };
             if code != 0 {
@@ -268,17 +265,6 @@ impl ClosedPort {
             }
         }
     }
-}
-
-/// Whether a port of this driver needs a list of VLANs to accept. Virtio and virtual functions filter tags by default. So do
-/// physical ports with the offload. mlx5 filters only after it was given a VLAN, and then refuses untagged frames too.
-fn filters_vlans(driver: &str, vlans: &[Vlan]) -> bool {
-    vlans.iter().any(|vlan| *vlan != Vlan::Untagged) && !driver.starts_with("mlx5")
-}
-
-/// The ids that such a port must let in: hardware looks at the outermost tag. Zero is that of priority tags.
-fn vlan_ids(vlans: &[Vlan]) -> BTreeSet<u16> {
-    vlans.iter().map(|vlan| vlan.ids().next().unwrap_or(0)).collect()
 }
 
 /// The result of bringing a port up.
@@ -436,20 +422,5 @@ impl Nic for DpdkNic {
 
     fn close(self: Box<Self>) {
         // The port stops when its last queue is dropped, or now if none is left.
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bound_b3_a_port_lets_in_the_outer_ids_of_its_vlans() {
-        use Vlan::{Double, Tagged, Untagged};
-        let vlans = [Tagged(100), Double(7, 100), Double(7, 8), Untagged];
-        assert_eq!(vlan_ids(&vlans).into_iter().collect::<Vec<_>>(), [0, 7, 100]);
-        assert!(filters_vlans("net_virtio", &vlans));
-        assert!(!filters_vlans("net_virtio", &[Untagged]), "others arrive, and are counted");
-        assert!(!filters_vlans("mlx5_pci", &vlans));
     }
 }

@@ -26,7 +26,8 @@ pub struct PortNews {
     queues: Mutex<Queues>,
 }
 
-/// The news of every port, by number. A data core asks for [changes](Self::changes) each turn, and reads the rest from time to time.
+/// The news of every port, by number. A data core asks for [changes](Self::changes) each turn, and reads the rest from time to
+/// time.
 #[derive(Default)]
 pub struct NewsBoard {
     ports: Box<[PortNews]>,
@@ -246,7 +247,8 @@ impl Watched {
         }
     }
 
-    /// Gives up a port whose device is being removed, or that is to be closed. First the data cores leave its queues, then it is closed.
+    /// Gives up a port whose device is being removed, or that is to be closed. First the data cores leave its queues, then it is
+    /// closed.
     fn let_go(&mut self, nic: &mut dyn Nic, port: usize, news: &NewsBoard) {
         let name = |nic: &dyn Nic| nic.facts().name.clone();
         if self.state == PortState::Serving && nic.is_being_removed() {

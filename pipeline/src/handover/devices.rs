@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pmdns_config::{Config, PciAddress, PortSettings, device_name};
+use pmdns_config::{PciAddress, PortSettings, device_name};
 use pmdns_handover::PassedDevice;
 use pmdns_nics::PortFacts;
 use pmdns_nics::dpdk::VHOST_NET;
@@ -14,9 +14,9 @@ use super::process::{HandoverError, cannot_pass};
 /// Drivers whose devices have a peer that connects again. They make up a hardware address at each start, if none is written.
 const WITH_PEER: [&str; 2] = ["net_memif", "net_virtio_user"];
 
-/// Whether one process at a time can have the device of a port. Some devices cannot be closed for a moment. The peer of a vhost port
-/// may not come back. The interface of a port over vhost-net would go, and its addresses with it. The kernel would answer what comes
-/// to a device that it shares.
+/// Whether one process at a time can have the device of a port. Some devices cannot be closed for a moment. The peer of a vhost
+/// port may not come back. The interface of a port over vhost-net would go, and its addresses with it. The kernel would answer what
+/// comes to a device that it shares.
 pub(crate) fn is_exclusive(port: &PortSettings) -> bool {
     let is_pci = PciAddress::of(&port.device).is_some() && !port.share_with_kernel;
     is_pci || has_peer(port) && !port.device.contains(VHOST_NET)
@@ -29,22 +29,6 @@ pub(super) fn has_peer(port: &PortSettings) -> bool {
 
 fn peers_driver(device: &str) -> Option<&'static str> {
     WITH_PEER.into_iter().find(|driver| device.trim_start().starts_with(driver))
-}
-
-/// Why devices of this configuration cannot pass: a device that is opened later has the options of its port alone.
-pub(super) fn obstacle(config: &Config) -> Option<String> {
-    let has_options = |port: &PortSettings| {
-        let address = PciAddress::of(&port.device)?;
-        let words = config.eal.args.iter().map(|word| word.strip_prefix("-a").unwrap_or(word));
-        let mut same = words.filter(|word| PciAddress::of(word) == Some(address));
-        same.find(|word| word.contains(',')).map(|word| {
-            format!(
-                "port `{}`: options in `eal.args` ({word}), which belong in its `device`,",
-                port.name
-            )
-        })
-    };
-    config.ports.iter().filter(|port| is_exclusive(port)).find_map(has_options)
 }
 
 /// What is said of a device to the next process.

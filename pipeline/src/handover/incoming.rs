@@ -10,8 +10,9 @@ use pmdns_handover::{
 };
 
 use super::channel::{Channel, MAX_PACKETS, Received};
+use super::obstacles::obstacle;
 use super::passed::check;
-use super::process::{HandoverError, at, hold, obstacle, path};
+use super::process::{HandoverError, at, hold, path};
 use crate::sockets::OpenSockets;
 
 /// How long the socket is waited for at a time.

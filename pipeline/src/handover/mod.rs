@@ -11,6 +11,8 @@ mod incoming;
 #[cfg(feature = "dpdk")]
 mod kept;
 #[cfg(feature = "dpdk")]
+mod obstacles;
+#[cfg(feature = "dpdk")]
 mod outgoing;
 #[cfg(feature = "dpdk")]
 mod parts;

@@ -19,8 +19,9 @@ use pmdns_streams::quic_steering::QuicSteering;
 use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::kept::Kept;
+use super::obstacles::obstacle;
 use super::parts::{OpenedForNext, Step, UNSTEERED, UNSTEERED_QUIC};
-use super::process::{HandoverError, SOCKET, at, cannot_pass, obstacle, path};
+use super::process::{HandoverError, SOCKET, at, cannot_pass, path};
 use super::taps::{Taps, is_over_af_xdp};
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
@@ -78,9 +79,8 @@ impl HandOver {
         kept: Option<Kept>,
         opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
-        let OpenedForNext { copies: (mut sockets, files), taps, quic, xdp, .. } = opened;
-        let OpenedForNext { devices, is_second, beside, .. } = opened;
-        let path = path(config);
+        let OpenedForNext { copies, taps, quic, xdp, devices, is_second, beside } = opened;
+        let ((mut sockets, files), path) = (copies, path(config));
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
             None => HandoverSocket::open(&path),
@@ -94,11 +94,10 @@ impl HandOver {
             Ok(taps) => (taps, None),
             Err(why) => (Taps::default(), Some(why)),
         };
-        let machine = Outgoing::new(HandoverLimits::default());
         Ok(Self {
             socket,
             path,
-            machine,
+            machine: Outgoing::new(HandoverLimits::default()),
             channel: None,
             is_closed: false,
             sockets,
@@ -146,9 +145,8 @@ impl HandOver {
     /// This configuration is in use from now on.
     pub(crate) fn follow(&mut self, config: &Config) {
         let Some(cache) = &self.cache else { return };
-        let passed = cache.passed(config);
-        let passed = passed.inspect_err(|error| tracing::warn!("the cache does not pass: {error}"));
-        self.sockets.set_cache(passed.ok().flatten());
+        let told = |error: &io::Error| tracing::warn!("the cache does not pass: {error}");
+        self.sockets.set_cache(cache.passed(config).inspect_err(told).ok().flatten());
         self.is_stale = true;
     }
 
@@ -322,8 +320,8 @@ impl HandOver {
                     Ok(message) => {
                         let passed = self.sockets.passed().0;
                         let version = crate::VERSION.to_owned();
-                        let (is_second, role) = (self.is_second, self.role);
-                        let devices = self.devices.clone();
+                        let (is_second, role, devices) =
+                            (self.is_second, self.role, self.devices.clone());
                         let offer = || Offer { version, passed, devices, is_second, role };
                         self.machine.receive(message, offer, now);
                     }

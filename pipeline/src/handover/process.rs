@@ -1,4 +1,4 @@
-//! Where processes find each other, and what cannot pass between them.
+//! Where processes find each other, and what they say of what cannot pass.
 
 use std::fmt::Display;
 use std::io;
@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use pmdns_config::Config;
 #[cfg(debug_assertions)]
 use rustix::process::{Signal, getpid, kill_process};
-
-use super::{devices, taps};
 
 /// The key of the socket where the next process connects.
 pub(super) const SOCKET: &str = "handover";
@@ -47,14 +45,6 @@ pub(super) fn path(config: &Config) -> PathBuf {
     let mut name = config.control.socket.as_os_str().to_owned();
     name.push(".handover");
     name.into()
-}
-
-/// What of a configuration cannot pass to another process yet, and what to do.
-pub(super) fn obstacle(config: &Config) -> Option<String> {
-    let of_port = config.ports.iter().find_map(taps::obstacle);
-    let has_port = || config.upstreams.iter().any(|one| config.upstream_port(one).is_some());
-    let of_port = of_port.or_else(|| devices::obstacle(config));
-    of_port.or_else(|| has_port().then(|| "upstream.port".to_owned())).map(cannot_pass)
 }
 
 /// What is said of what cannot pass.

@@ -4,10 +4,8 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use pmdns_config::{Config, PortSettings, Vlan, interface_made};
+use pmdns_config::{Config, PortSettings, interface_made};
 use pmdns_nics::dpdk::TapSteering;
-
-use super::devices::{has_peer, is_exclusive};
 
 /// The TAPs of a process.
 #[derive(Debug, Default)]
@@ -83,74 +81,4 @@ impl Taps {
 /// Whether a port is over AF_XDP.
 pub(super) fn is_over_af_xdp(port: &PortSettings) -> bool {
     port.device.starts_with("net_af_xdp")
-}
-
-fn is_pair(vlan: &Vlan) -> bool {
-    matches!(vlan, Vlan::Double(..))
-}
-
-/// Why a port cannot pass.
-pub(super) fn obstacle(port: &PortSettings) -> Option<String> {
-    let options = || port.device.split(',').map(str::trim);
-    let has_address = options().any(|option| option.starts_with("mac=") && option != "mac=fixed");
-    let name = &port.name;
-    match interface_made(&port.device) {
-        // The driver of a packet socket puts the outer tag back as a customer's, which it may not have been.
-        None if is_over_af_xdp(port) && port.vlans.iter().any(is_pair) => {
-            Some(format!("port `{name}`: a pair of `vlans`"))
-        }
-        // The kernel would get each frame twice. The copy by the port's interface finds no socket that is bound to the `tap`,
-        // as BGP's are, and it would reset such a connection.
-        None if is_over_af_xdp(port) && port.tap.is_some() => {
-            Some(format!("port `{name}`: a `tap` of a port over AF_XDP"))
-        }
-        // The driver would load it a second time.
-        None if is_over_af_xdp(port) && options().any(|option| option.starts_with("xdp_prog=")) => {
-            Some(format!("port `{name}`: `xdp_prog` in its device"))
-        }
-        None if is_over_af_xdp(port) => None,
-        None if !is_exclusive(port) => Some(format!("port `{name}`: its device")),
-        interface if !has_address && (interface.is_some() || has_peer(port)) => {
-            Some(format!("port `{name}`: a hardware address that is not in `device` (mac=)"))
-        }
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_pass_is_named() {
-        let xdp = PortSettings {
-            vlans: vec![Vlan::Untagged, Vlan::Tagged(7)],
-            ..PortSettings::new("p", "net_af_xdp0,iface=eth1")
-        };
-        assert_eq!(obstacle(&xdp), None);
-        let own = PortSettings::new("p", "net_af_xdp0,iface=eth1,xdp_prog=own.o");
-        assert!(obstacle(&own).is_some_and(|why| why.contains("`xdp_prog`")));
-        let xdp = PortSettings { tap: Some("pm-edge".to_owned()), ..xdp };
-        assert!(obstacle(&xdp).is_some_and(|why| why.contains("a `tap` of a port over AF_XDP")));
-        let tap = PortSettings { device: "net_tap0,iface=pm0,mac=02:00:00:00:00:aa".into(), ..xdp };
-        assert_eq!(obstacle(&tap), None);
-        let xdp = PortSettings::new("p", "net_af_xdp0,iface=eth1");
-        let pair = PortSettings { vlans: vec![Vlan::Double(7, 8)], ..xdp.clone() };
-        let shared = PortSettings { share_with_kernel: true, ..xdp };
-        assert_eq!(obstacle(&shared), None);
-        for device in ["net_memif0,mac=02:00:00:00:00:aa", "0000:01:00.0"] {
-            assert_eq!(obstacle(&PortSettings::new("p", device)), None, "{device}");
-        }
-        for (port, what) in [
-            (PortSettings::new("p", "net_memif0"), "a hardware address"),
-            (PortSettings::new("p", "net_vhost1,iface=/run/vhost"), "its device"),
-            (PortSettings::new("p", "net_virtio_user0,path=/run/vhost"), "a hardware address"),
-            (pair, "a pair of `vlans`"),
-            (PortSettings::new("p", "net_pcap0,iface=eth1"), "its device"),
-            (PortSettings::new("p", "net_tap0,iface=pm0"), "a hardware address"),
-        ] {
-            let told = obstacle(&port).unwrap();
-            assert!(told.starts_with(&format!("port `p`: {what}")), "{told}");
-        }
-    }
 }

@@ -109,11 +109,7 @@ impl<'c> Instance<'c> {
         services.snapshot = keeper.as_ref().map(SnapshotKeeper::counters);
         let servers = Some(Servers::start(operators, core)?);
         let supervisor = Supervisor::from_environment();
-        let obstacle =
-            if supervisor.has_successor() { hand_over.obstacle() } else { Some(NO_KEEPER) };
-        let obstacle = obstacle.map(str::to_owned);
-        services.reloader.set_successor(obstacle.is_none());
-        services.passing.obstacle = obstacle;
+        set_successor(&mut services, &supervisor, &hand_over);
         match &mut take_over {
             Some(take_over) => {
                 hand_over.take_ports()?;
@@ -282,6 +278,13 @@ impl<'c> Instance<'c> {
             }
         }
     }
+}
+
+/// Whether a reload may hand over, and else why not.
+fn set_successor(services: &mut Services<'_>, supervisor: &Supervisor, hand_over: &HandOver) {
+    let obstacle = if supervisor.has_successor() { hand_over.obstacle() } else { Some(NO_KEEPER) };
+    services.reloader.set_successor(obstacle.is_none());
+    services.passing.obstacle = obstacle.map(str::to_owned);
 }
 
 fn keeper(

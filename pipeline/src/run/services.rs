@@ -223,8 +223,8 @@ impl<'c> Services<'c> {
         self.claim.set_standby(role.is_standby);
     }
 
-    /// The process before has ended: opens what it had of ports over AF_XDP, then gives up the rights for that. Says whether nothing is left to
-    /// do.
+    /// The process before has ended: opens what it had of ports over AF_XDP, then gives up the rights for that. Says whether
+    /// nothing is left to do.
     pub(super) fn take_ports(&mut self, hand_over: &mut HandOver, now: Instant) -> bool {
         let Some(places) = &self.places else { return true };
         if !self.ports.passing.is_empty() {

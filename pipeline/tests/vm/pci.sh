@@ -93,7 +93,10 @@ ok "frames of other VLANs are counted" guest \
 
 # A process follows another one while queries come, 100 a second over each NIC. Each lost one is some 10 ms without a port.
 followed() {
-    guest ". ./guest.sh; for n in 0 1 2; do ip netns exec n\$n timeout 120 dnsperf -s 10.9\$n.0.53 -d ./queries -l 120 -Q 100 -t 2 > /run/f\$n & all=\"\$all \$!\"; done
+    guest ". ./guest.sh
+        for n in 0 1 2; do
+            ip netns exec n\$n dnsperf -s 10.9\$n.0.53 -d ./queries -l 120 -Q 100 -t 2 > /run/f\$n & all=\"\$all \$!\"
+        done
         sleep 3; $1; status=\$?; sleep 4; kill -INT \$all; wait \$all
         for n in 0 1 2; do echo \"NIC \$n: \$(grep -E 'lost|completed:' /run/f\$n | tr -s ' \n' ' ')\"; done; exit \$status"
 }
