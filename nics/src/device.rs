@@ -40,6 +40,15 @@ pub fn doubt(root: &Path, device: &str) -> Option<Doubt> {
     }
 }
 
+/// Whether the kernel has the PCI device too, as far as the files of `sys` under `root` say.
+pub fn has_kernel_driver(root: &Path, device: &str) -> bool {
+    let Some(address) = PciAddress::of(device) else { return false };
+    let driver = root.join("sys/bus/pci/devices").join(address.to_string()).join("driver");
+    let driver = fs::read_link(driver).ok();
+    let name = driver.as_ref().and_then(|driver| driver.file_name()?.to_str());
+    name.is_some_and(|name| SHARED_DRIVERS.contains(&name))
+}
+
 fn doubt_of_pci(root: &Path, address: PciAddress) -> Option<Doubt> {
     let devices = root.join("sys/bus/pci/devices");
     if !devices.exists() {

@@ -7,6 +7,7 @@
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -46,7 +47,7 @@ impl Hand {
 #[test]
 fn audit_12_no_thread_keeps_privileges_after_start() {
     let folder = std::env::temp_dir().join(format!("pmdns-privileges-{}", std::process::id()));
-    for name in ["config", "state", "socket", "other"] {
+    for name in ["config", "state", "socket", "other", "driver", "pages"] {
         fs::create_dir_all(folder.join(name)).unwrap();
     }
     fs::write(folder.join("other/secret"), "secret").unwrap();
@@ -65,11 +66,17 @@ fn audit_12_no_thread_keeps_privileges_after_start() {
     let text = format!("{text}[cache]\nsnapshot = \"FOLDER/state/cache\"\n");
     let mut config = config(&text.replace("FOLDER", &folder.display().to_string()));
     config.control.socket = folder.join("socket/s");
+    let socket = folder.join("driver/s");
+    config.ports[0].device = format!("net_virtio_user0,server=1,path={}", socket.display());
     let held = File::open(folder.join("other/secret")).unwrap();
     // Before: threads of DPDK, for example. A sleeping one is reached as well.
     let before: Vec<_> = (0..3).map(|_| Hand::start(&folder)).collect();
 
-    let places = GrantedPaths::of(&config, &folder.join("config/pmdns.toml"), &[]);
+    let places = GrantedPaths::of(
+        &config,
+        &folder.join("config/pmdns.toml"),
+        (&[], &[folder.join("pages")]),
+    );
     let report = restrict(&config, &places);
     println!("{report:?}");
     assert!(report.capabilities.is_empty() && report.no_new_privileges);
@@ -144,6 +151,11 @@ fn keeps_to_its_places(folder: &Path) {
     denied(fs::write(folder.join("other/new"), "").unwrap_err());
     denied(fs::write(folder.join("socket/new"), "").unwrap_err());
     denied(fs::remove_file(folder.join("other/secret")).unwrap_err());
+    // A driver does so when its port is opened again.
+    let name = format!("{:?}", std::thread::current().id());
+    drop(UnixListener::bind(folder.join("driver").join(&name)).unwrap());
+    denied(UnixListener::bind(folder.join("socket").join(&name)).unwrap_err());
+    fs::write(folder.join("pages").join(&name), "").unwrap();
     // Once: another thread may have done so.
     if let Err(error) = fs::remove_file(folder.join("socket/left")) {
         assert_eq!(error.kind(), ErrorKind::NotFound);

@@ -68,6 +68,11 @@ impl Eal {
         self.environment.runtime_files.folders()
     }
 
+    /// Folders in which it makes a file for each page of its memory.
+    pub fn page_folders(&self) -> Vec<PathBuf> {
+        self.environment.runtime_files.page_folders()
+    }
+
     /// The files of the other one of two processes that run beside each other. `is_second`: this one was started by
     /// [`beside_another`](super::beside_another).
     pub fn files_beside(&self, is_second: bool) -> FilesBeside {

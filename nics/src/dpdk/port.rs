@@ -135,9 +135,8 @@ impl Eal {
         let options = interface.as_ref().map(Interface::options).unwrap_or_default();
         let (id, messages) = find_or_plug(settings, &options, self.messages())?;
         let environment = Arc::clone(self.environment());
-        let (started, is_given_back) = (false, false);
-        let device =
-            Device { id, started, is_given_back, removal: None, _environment: environment };
+        let (started, is_alone) = (false, false);
+        let device = Device { id, started, is_alone, removal: None, _environment: environment };
         let facts = facts(&device, settings)?;
         Ok(ClosedPort {
             device,
@@ -167,6 +166,13 @@ impl ClosedPort {
         &self.facts
     }
 
+    /// The same port, whose device no other process has.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.device.is_alone = true;
+        self
+    }
+
     /// Whether it serves those who have planned with these facts. Frames are made by them: another address would be none of ours.
     pub fn serves_as(&self, planned: &PortFacts) -> Result<(), PortError> {
         let of = |facts: &PortFacts| {
@@ -190,8 +196,8 @@ impl ClosedPort {
 pub(super) struct Device {
     pub(super) id: u16,
     pub(super) started: bool,
-    /// It is closed, though another process has the other devices as well.
-    pub(super) is_given_back: bool,
+    /// No other process has it, so that it is closed here, though another process has others as well.
+    pub(super) is_alone: bool,
     removal: Option<Removal>,
     _environment: Arc<Environment>,
 }
@@ -230,7 +236,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if are_devices_shared() && !self.is_given_back {
+        if are_devices_shared() && !self.is_alone {
             return;
         }
         let _alone = PLUGGING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -63,6 +63,11 @@ impl RuntimeFiles {
         own.chain(advice::hugepage_mounts()).collect()
     }
 
+    /// Where the files of its pages are; nowhere if it has none.
+    pub(super) fn page_folders(&self) -> Vec<PathBuf> {
+        self.0.iter().flat_map(|_| advice::hugepage_mounts()).collect()
+    }
+
     /// Removes the remaining files. We held the lock of this folder, so everything of its name was ours.
     pub(super) fn remove(&self) {
         if let Some(folder) = &self.0 {

@@ -410,7 +410,7 @@ impl Nic for DpdkNic {
         match Arc::try_unwrap(started) {
             Ok(mut started) => {
                 self.before = started.stats().after(self.before);
-                started.device.is_given_back = true;
+                started.device.is_alone = true;
                 true
             }
             Err(started) => {

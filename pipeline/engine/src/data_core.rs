@@ -185,7 +185,7 @@ pub fn end_turn(worker: &mut Worker, shard: &mut Option<impl Shard>) -> bool {
 
 #[cfg(all(test, debug_assertions))]
 mod tests {
-    use pmdns_nics::Burst;
+    use pmdns_nics::{Burst, Queues, RxQueue};
 
     use super::*;
     use crate::clock::SteppedTime;
@@ -268,6 +268,39 @@ mod tests {
         for work in [0, 1] {
             assert_eq!(turns_of(core(work), 4, false), [0, 1, 2, 3]);
         }
+    }
+
+    /// A queue that can wake a core.
+    struct Waking;
+
+    impl RxQueue for Waking {
+        fn receive(&mut self, _burst: &mut Burst, _limit: usize) -> usize {
+            0
+        }
+
+        fn wake(&mut self, _sleeper: &Arc<Sleeper>) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_core_sleeps_as_the_queues_allow_that_it_has_now() {
+        let mut rig = Rig::new(&config(""));
+        let patience = Patience { idle: Idle::Adaptive, has_company: false };
+        let mut waits = Waits::new(&mut rig.workers[0], patience);
+        assert!(waits.sleeper.is_none(), "the queues of a rig wake nobody");
+        let mut wait = |rig: &mut Rig| {
+            while !matches!(waits.idler.after(Turn::Idle), Wait::Nap(_)) {}
+            rig.settle();
+            waits.after(Turn::Idle, &mut rig.workers[0], || true);
+            waits.sleeper.is_some()
+        };
+        rig.news.bring(0, Queues { rx: vec![Box::new(Waking)], ..Queues::default() });
+        assert!(wait(&mut rig));
+        rig.news.leave(0);
+        assert!(wait(&mut rig), "a closed port is no reason to poll");
+        rig.news.bring(0, Queues::none(1, 1));
+        assert!(!wait(&mut rig), "one that cannot wake is");
     }
 
     #[test]

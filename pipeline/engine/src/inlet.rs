@@ -58,11 +58,12 @@ impl Inlet {
         }
     }
 
-    /// Has packets that come here wake `sleeper`. `false`: they cannot.
+    /// Has packets that come here wake `sleeper`. `false`: they cannot. To a closed port none come, so nothing has to wake for it.
     pub(crate) fn wake(&mut self, sleeper: &Arc<Sleeper>) -> bool {
         match &mut self.source {
             Source::Port(queue) => queue.wake(sleeper),
-            Source::Ring(_) | Source::Closed => false,
+            Source::Ring(_) => false,
+            Source::Closed => true,
         }
     }
 

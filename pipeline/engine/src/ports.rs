@@ -201,6 +201,16 @@ impl PortWatch {
         self.ports[port].state == PortState::Closed
     }
 
+    /// Whether this process has the device of a port yet.
+    pub fn has_device(&self, port: usize) -> bool {
+        !matches!(self.ports[port].state, PortState::Closed | PortState::Gone)
+    }
+
+    /// Whether a port serves.
+    pub fn serves(&self, port: usize) -> bool {
+        self.ports[port].state == PortState::Serving
+    }
+
     /// A port that was closed has these queues now.
     pub fn opened(&mut self, port: usize, nic: &dyn Nic, queues: Queues, news: &NewsBoard) {
         let watched = &mut self.ports[port];
@@ -288,11 +298,12 @@ mod tests {
 
     /// A port whose link, device and queues a test controls.
     #[derive(Clone, Default)]
-    struct Hands(Arc<[AtomicBool; 3]>);
+    struct Hands(Arc<[AtomicBool; 4]>);
 
     const LINK: usize = 0;
     const REMOVAL: usize = 1;
     const QUEUES_ARE_GONE: usize = 2;
+    const IS_CLOSED: usize = 3;
 
     impl Hands {
         fn set(&self, which: usize, value: bool) {
@@ -320,6 +331,10 @@ mod tests {
 
         fn link_up(&self) -> bool {
             self.hands.is(LINK)
+        }
+
+        fn is_open(&self) -> bool {
+            !self.hands.is(IS_CLOSED)
         }
 
         fn is_being_removed(&self) -> bool {
@@ -414,17 +429,30 @@ mod tests {
         lab.watch.close(0, &lab.news);
         lab.turn();
         assert!(lab.news[0].leaves() && !lab.news[0].is_up());
-        assert!(!lab.watch.is_closed(0), "a data core has a queue yet");
+        assert!(!lab.watch.is_closed(0) && lab.watch.has_device(0), "a data core has a queue yet");
+        assert!(!lab.watch.serves(0));
         lab.hands[0].set(QUEUES_ARE_GONE, true);
         lab.turn();
-        assert!(lab.watch.is_closed(0));
+        assert!(lab.watch.is_closed(0) && !lab.watch.has_device(0));
         assert!(!lab.watch.is_removed(0) && !lab.watch.all_are_gone(), "it may come back");
         let before = (lab.news.changes(), lab.news[0].ups());
         lab.watch.opened(0, lab.nics[0].as_ref(), Queues::none(1, 1), &lab.news);
         assert_eq!((lab.news.changes(), lab.news[0].ups()), (before.0 + 1, before.1 + 1));
-        assert!(!lab.news[0].leaves() && !lab.watch.is_closed(0));
+        assert!(!lab.news[0].leaves() && lab.watch.serves(0));
         assert!(lab.news[0].take_rx().is_some() && lab.news[0].take_rx().is_none());
         lab.watch.close(0, &lab.news);
         assert!(lab.news[0].take_tx().is_none(), "what nobody has taken goes too");
+    }
+
+    #[test]
+    fn a_port_may_begin_closed() {
+        let mut lab = Lab::new(&[false]);
+        lab.hands[0].set(IS_CLOSED, true);
+        lab.watch = PortWatch::new(&lab.nics, &lab.news, lab.now);
+        lab.hands[0].set(LINK, true);
+        lab.turn();
+        assert!(lab.watch.is_closed(0) && lab.news[0].ups() == 0 && !lab.news[0].leaves());
+        lab.watch.opened(0, lab.nics[0].as_ref(), Queues::none(1, 1), &lab.news);
+        assert!(!lab.watch.is_closed(0) && lab.news[0].ups() == 1);
     }
 }

@@ -2,10 +2,12 @@
 //! the next one opens it. Until then the next one plans with what the process before knows of it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use pmdns_config::{PciAddress, PortSettings, device_name};
 use pmdns_handover::PassedDevice;
 use pmdns_nics::PortFacts;
+use pmdns_nics::device::{ROOT, has_kernel_driver};
 use pmdns_nics::dpdk::VHOST_NET;
 use serde::Deserialize as _;
 
@@ -18,7 +20,8 @@ const WITH_PEER: [&str; 2] = ["net_memif", "net_virtio_user"];
 /// port may not come back. The interface of a port over vhost-net would go, and its addresses with it. The kernel would answer what
 /// comes to a device that it shares.
 pub(crate) fn is_exclusive(port: &PortSettings) -> bool {
-    let is_pci = PciAddress::of(&port.device).is_some() && !port.share_with_kernel;
+    let is_shared = || port.share_with_kernel || has_kernel_driver(Path::new(ROOT), &port.device);
+    let is_pci = PciAddress::of(&port.device).is_some() && !is_shared();
     is_pci || has_peer(port) && !port.device.contains(VHOST_NET)
 }
 
@@ -64,10 +67,12 @@ pub(crate) fn planned(
 /// What leads to the peer of a device, in any order: the address, or the driver and the options that name the other end.
 fn end(device: &str) -> (String, BTreeSet<&str>) {
     let Some(driver) = peers_driver(device) else { return (device_name(device), BTreeSet::new()) };
+    let is_default = |option: &&str| ["id=0", "socket=/run/memif.sock"].contains(option);
     let names_it = |option: &&str| {
         ["path=", "iface=", "socket=", "id="].iter().any(|name| option.starts_with(name))
     };
-    (driver.to_owned(), device.split(',').map(str::trim).filter(names_it).collect())
+    let options = device.split(',').map(str::trim).filter(names_it);
+    (driver.to_owned(), options.filter(|option| !is_default(option)).collect())
 }
 
 #[cfg(test)]
@@ -109,6 +114,8 @@ mod tests {
             assert_eq!(plan(other).unwrap(), None, "{other}");
         }
         assert_eq!(plan("0000:01:00.0").unwrap(), None);
+        let default = |device| end(device) == end("net_memif0");
+        assert!(default("net_memif1,id=0,socket=/run/memif.sock") && !default("net_memif1,id=1"));
         let refused = plan("net_memif7,id=1,socket=/run/a,bsize=9000").unwrap_err().to_string();
         assert!(refused.contains("port `after`: other options of its device"), "{refused}");
     }

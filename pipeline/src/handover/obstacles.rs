@@ -49,6 +49,12 @@ fn of_port(port: &PortSettings) -> Option<String> {
 /// Why the arguments of the EAL keep a device from passing: a device that is opened later has the options of its port alone.
 fn of_arguments(config: &Config) -> Option<String> {
     let has_options = |port: &PortSettings| {
+        if let Some(word) = config.eal.args.iter().find(|word| word.starts_with("--allow")) {
+            return Some(format!(
+                "port `{}`: `{word}` in `eal.args`, which is not needed,",
+                port.name
+            ));
+        }
         let address = PciAddress::of(&port.device)?;
         let words = config.eal.args.iter().map(|word| word.strip_prefix("-a").unwrap_or(word));
         let mut same = words.filter(|word| PciAddress::of(word) == Some(address));

@@ -79,7 +79,7 @@ impl HandOver {
         kept: Option<Kept>,
         opened: OpenedForNext,
     ) -> Result<Self, HandoverError> {
-        let OpenedForNext { copies, taps, quic, xdp, devices, is_second, beside } = opened;
+        let OpenedForNext { copies, taps, quic, xdp, is_second, beside } = opened;
         let ((mut sockets, files), path) = (copies, path(config));
         let socket = match inherited.take_local(SOCKET, &path) {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
@@ -106,7 +106,7 @@ impl HandOver {
             quic,
             xdp,
             xdp_ports: config.ports.iter().filter(|port| is_over_af_xdp(port)).count(),
-            devices,
+            devices: Vec::new(),
             obstacle,
             cache: None,
             cache_error: None,
@@ -189,6 +189,11 @@ impl HandOver {
     pub(crate) fn set_files(&mut self, files: Vec<Arc<SocketFile>>) {
         self.files = files;
         self.share(false);
+    }
+
+    /// Devices that this process closes before the next one opens them.
+    pub(crate) fn set_devices(&mut self, devices: Vec<PassedDevice>) {
+        self.devices = devices;
     }
 
     /// Operators have said this of the node.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pmdns_handover::PassedDevice;
 use pmdns_nics::XdpSteering;
 use pmdns_nics::dpdk::FilesBeside;
 use pmdns_streams::quic_steering::QuicSteering;
@@ -38,8 +37,6 @@ pub(crate) struct OpenedForNext {
     pub(crate) quic: Option<QuicSteering>,
     /// Ports over AF_XDP that have their own sockets.
     pub(crate) xdp: Vec<XdpSteering>,
-    /// Devices that are closed before the next process opens them.
-    pub(crate) devices: Vec<PassedDevice>,
     /// Whether DPDK has the second name for its files.
     pub(crate) is_second: bool,
     /// What DPDK has left of the process before.

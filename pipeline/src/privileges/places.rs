@@ -34,8 +34,8 @@ pub struct GrantedPaths {
 
 impl GrantedPaths {
     /// The places of a process with `config`, which was read from `path`. `dpdk` has the folders in which DPDK made
-    /// files.
-    pub fn of(config: &Config, path: &Path, dpdk: &[PathBuf]) -> Self {
+    /// files, and those in which it makes more.
+    pub fn of(config: &Config, path: &Path, (dpdk, pages): (&[PathBuf], &[PathBuf])) -> Self {
         let zones = config.zones.iter().map(|zone| &zone.file);
         let lists = config.blocklists.iter().map(|list| &list.file);
         let redirects = config.redirects.iter();
@@ -95,6 +95,7 @@ impl GrantedPaths {
         let has_pci = config.ports.iter().any(|port| PciAddress::of(&port.device).is_some());
         has_pci.then(|| add(&mut this.devices, Path::new(VFIO)));
         dpdk.iter().for_each(|folder| add(&mut this.remove, folder));
+        pages.iter().for_each(|folder| add(&mut this.write, folder));
         this
     }
 }
@@ -125,7 +126,11 @@ mod tests {
         config.control.socket = "/run/pmdns/control.sock".into();
         config.control.lists = Some("/var/lib/lists".into());
         let dpdk = ["/run/dpdk/pmdns".into()];
-        let places = GrantedPaths::of(&config, Path::new("/etc/pmdns.toml"), &dpdk);
+        let places = GrantedPaths::of(
+            &config,
+            Path::new("/etc/pmdns.toml"),
+            (&dpdk, &["/dev/pages".into()]),
+        );
         let texts = |folders: &[PathBuf]| {
             folders.iter().map(|f| f.display().to_string()).collect::<Vec<_>>()
         };
@@ -163,8 +168,22 @@ mod tests {
         );
         assert_eq!(
             texts(&places.write),
-            ["/var/lib/pmdns", "/var/cache/pmdns", "/var/log/pmdns", "/srv", "/var/lib/lists"]
+            [
+                "/var/lib/pmdns",
+                "/var/cache/pmdns",
+                "/var/log/pmdns",
+                "/srv",
+                "/var/lib/lists",
+                "/dev/pages"
+            ]
+        );
+        assert_eq!(
+            (texts(&places.sockets), texts(&places.devices)),
+            (vec!["/run/m".to_owned()], vec![])
         );
         assert_eq!(texts(&places.remove), ["/run/pmdns", "/run/m", "/run/dpdk/pmdns"]);
+        config.ports[0].device = "0000:01:00.0".to_owned();
+        let places = GrantedPaths::of(&config, Path::new("/etc/pmdns.toml"), (&dpdk, &[]));
+        assert_eq!(texts(&places.devices), ["/dev/vfio"]);
     }
 }

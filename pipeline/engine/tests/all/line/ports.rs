@@ -3,7 +3,7 @@
 use pmdns_counters::Totals;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_engine::worker::Worker;
-use pmdns_nics::{Burst, memory};
+use pmdns_nics::{Burst, Queues, memory};
 use pmdns_stages::testing::query;
 
 const FUSED: &str = "";
@@ -97,5 +97,21 @@ fn a_port_that_was_closed_serves_by_the_queues_that_are_brought() {
         rig.news.bring(0, memory::link("p0", 0, 1, 64).1);
         rig.settle();
         assert!(rig.news[0].take_rx().is_some(), "a core that ends takes none");
+    }
+}
+
+#[test]
+fn queues_that_are_brought_take_the_place_of_those_of_a_port_that_begins_closed() {
+    for placement in [FUSED, CUT] {
+        let mut rig = Rig::new(&config(placement));
+        rig.news.bring(0, Queues::none(1, 1));
+        rig.settle();
+        let (_, near, far) = memory::link("p0", 0, 1, 64);
+        rig.news.bring(0, near);
+        rig.far = far;
+        let frame = rig.frame(&query("a.example. A").frame_bytes());
+        rig.offer(0, &mut Burst::from_iter([frame]));
+        rig.settle();
+        assert_eq!((totals(&rig).received, totals(&rig).dropped), (1, 0), "{placement}");
     }
 }
