@@ -299,6 +299,7 @@ mod tests {
         assert!(wait(&mut rig));
         rig.news.leave(0);
         assert!(wait(&mut rig), "a closed port is no reason to poll");
+        assert!(rig.workers[0].sleeper(Idle::Adaptive).is_some());
         rig.news.bring(0, Queues::none(1, 1));
         assert!(!wait(&mut rig), "one that cannot wake is");
     }

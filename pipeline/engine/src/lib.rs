@@ -29,6 +29,7 @@ pub mod line;
 pub mod line_budget;
 pub mod lookup_line;
 mod miss_rings;
+pub mod news;
 pub mod observe;
 pub mod ports;
 pub mod probe;

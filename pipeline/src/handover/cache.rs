@@ -24,12 +24,14 @@ pub(crate) struct CacheWriting {
     basis: String,
     /// Threads that are about to go on, or to stop.
     under_way: Option<WriterSwitch>,
+    /// What the log has said of a failure.
+    told: Option<String>,
 }
 
 impl CacheWriting {
     /// The threads write.
     pub(crate) fn new(jobs: CacheJobs, config: &Config) -> Self {
-        Self { jobs, basis: config.cache_basis(), under_way: None }
+        Self { jobs, basis: config.cache_basis(), under_way: None, told: None }
     }
 
     /// What another process has to know, and a copy of the memory's descriptor. `config` is in use, with its views. `None`: it
@@ -46,8 +48,30 @@ impl CacheWriting {
         Ok(Some((facts, memory.try_clone_to_owned()?)))
     }
 
-    /// Has every thread write no more, and gives the lock up. `true`: that is done.
-    pub(super) fn stop(&mut self) -> io::Result<bool> {
+    /// Has every thread write no more, and gives the lock up. `true`: that is done. If it fails, it is tried again.
+    pub(super) fn has_stopped(&mut self) -> bool {
+        let outcome = self.stop();
+        self.is_done(outcome)
+    }
+
+    /// Takes the lock, and has every thread go on. `true`: that is done. If it fails, it is tried again.
+    pub(super) fn goes_on(&mut self) -> bool {
+        let outcome = self.go_on();
+        self.is_done(outcome)
+    }
+
+    fn is_done(&mut self, outcome: io::Result<bool>) -> bool {
+        outcome.unwrap_or_else(|error| {
+            let why = Some(error.to_string());
+            if self.told != why {
+                tracing::error!("the cache is not written to: {error}");
+                self.told = why;
+            }
+            false
+        })
+    }
+
+    fn stop(&mut self) -> io::Result<bool> {
         let is_over = self.set_writing(false)?;
         if is_over {
             self.jobs.cache().arena().unlock()?;
@@ -55,8 +79,7 @@ impl CacheWriting {
         Ok(is_over)
     }
 
-    /// Takes the lock, and has every thread go on. `true`: that is done.
-    pub(super) fn go_on(&mut self) -> io::Result<bool> {
+    fn go_on(&mut self) -> io::Result<bool> {
         Ok(self.jobs.cache().arena().lock()? && self.set_writing(true)?)
     }
 

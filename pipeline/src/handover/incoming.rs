@@ -165,6 +165,11 @@ impl TakeOver {
         self.machine.is_alone()
     }
 
+    /// Whether the process before has left everything to this one, or has ended, which may not be known yet.
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_left() || self.channel.as_ref().is_none_or(Channel::has_ended)
+    }
+
     /// As long as it does not serve, nothing is lost if it ends.
     fn heed_stop(&self) -> Result<(), HandoverError> {
         if self.stop.load(Ordering::Relaxed) { Err(HandoverError::Stopped) } else { Ok(()) }

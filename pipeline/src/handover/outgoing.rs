@@ -47,13 +47,11 @@ pub(crate) struct HandOver {
     /// Ports over AF_XDP, and how many there are.
     xdp: Vec<XdpSteering>,
     xdp_ports: usize,
-    /// Devices that are closed before the next process opens them.
+    /// As [told](Self::set_devices).
     devices: Vec<PassedDevice>,
     obstacle: Option<String>,
     /// `None`: nothing runs yet.
     cache: Option<CacheWriting>,
-    /// What the log has said of it.
-    cache_error: Option<String>,
     /// What a crash is to leave.
     kept: Kept,
     /// It is not that which is there now.
@@ -109,7 +107,6 @@ impl HandOver {
             devices: Vec::new(),
             obstacle,
             cache: None,
-            cache_error: None,
             kept: kept.unwrap_or_default(),
             is_stale: false,
             keep_due: None,
@@ -262,12 +259,12 @@ impl HandOver {
             self.receive(now);
         }
         self.machine.turn(now);
-        if self.machine.is_freezing() && self.cache_is_done(CacheWriting::stop) {
+        if self.machine.is_freezing() && self.cache.as_mut().is_none_or(CacheWriting::has_stopped) {
             self.machine.frozen(self.role, now);
         }
         if self.machine.is_thawing()
             && self.channel.as_ref().is_none_or(Channel::has_ended)
-            && self.cache_is_done(CacheWriting::go_on)
+            && self.cache.as_mut().is_none_or(CacheWriting::goes_on)
         {
             tracing::warn!("the process that wanted to take over has ended; this one goes on");
             self.failure = self.failure.take().or_else(|| Some("it has ended".to_owned()));
@@ -323,11 +320,13 @@ impl HandOver {
                 Ok(None) => return,
                 Ok(Some(Received::Packet(packet, _))) => match FromIncoming::read(&packet) {
                     Ok(message) => {
-                        let passed = self.sockets.passed().0;
-                        let version = crate::VERSION.to_owned();
-                        let (is_second, role, devices) =
-                            (self.is_second, self.role, self.devices.clone());
-                        let offer = || Offer { version, passed, devices, is_second, role };
+                        let offer = || Offer {
+                            version: crate::VERSION.to_owned(),
+                            passed: self.sockets.passed().0,
+                            devices: self.devices.clone(),
+                            is_second: self.is_second,
+                            role: self.role,
+                        };
                         self.machine.receive(message, offer, now);
                     }
                     Err(error) => self.machine.misunderstood(error.to_string()),
@@ -393,19 +392,6 @@ impl HandOver {
             OutgoingOutput::End => return Some(Step::End),
         }
         None
-    }
-
-    /// Whether all threads have stopped to write, or go on. If they cannot, that is tried again.
-    fn cache_is_done(&mut self, step: impl Fn(&mut CacheWriting) -> io::Result<bool>) -> bool {
-        let done = self.cache.as_mut().map_or(Ok(true), step);
-        done.unwrap_or_else(|error| {
-            let why = Some(error.to_string());
-            if self.cache_error != why {
-                tracing::error!("the cache is not written to: {error}");
-                self.cache_error = why;
-            }
-            false
-        })
     }
 
     fn kill(&self) {

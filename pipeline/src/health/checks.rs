@@ -7,7 +7,7 @@ use pmdns_changes::FollowConfig;
 use pmdns_changes::overlay::Overlay;
 use pmdns_config::{Anycast, Config, wire_name};
 use pmdns_engine::engine::Gauges;
-use pmdns_engine::ports::PortNews;
+use pmdns_engine::news::PortNews;
 use pmdns_engine::probe::Prober;
 use pmdns_engine::topology::Topology;
 

@@ -10,7 +10,7 @@ use pmdns_control::answers::{
 };
 use pmdns_control::lookup::{LookupReport, LookupRequest};
 use pmdns_control::{AnyCaller, Call, Caller, PendingCall, Refusal};
-use pmdns_engine::ports::PortNews;
+use pmdns_engine::news::PortNews;
 
 use super::services::Services;
 use crate::control::calls::{difference, lists, state, upstreams, views};

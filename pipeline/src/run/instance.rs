@@ -180,8 +180,15 @@ impl<'c> Instance<'c> {
     /// Takes over from the process before, and hands over to the next one.
     fn pass_on(&mut self, now: Instant) {
         if let Some(take_over) = &mut self.take_over {
-            if let Some(outcome) = self.services.open_devices(take_over.is_left(), now) {
-                take_over.opened(outcome);
+            match self.services.open_devices(now) {
+                None => {}
+                // Nobody else could open them either.
+                Some(Err(why)) if take_over.is_last() => {
+                    tracing::error!("{why}");
+                    self.services.ports.reopen_later(now);
+                    take_over.opened(Ok(()));
+                }
+                Some(outcome) => take_over.opened(outcome),
             }
             let reopened = &mut self.services.ports.reopened;
             match take_over.turn(now) {
@@ -213,11 +220,11 @@ impl<'c> Instance<'c> {
                 tracing::info!("the next process serves; this one answers who still waits");
                 self.servers = None;
                 services.set_accepting(false);
-                services.pass_devices(true, now);
+                services.close_devices();
             }
             Some(Step::Resume) => {
                 services.set_accepting(true);
-                services.pass_devices(false, now);
+                services.ports.reopen_later(now);
                 let config = services.reloader.config();
                 self.servers = serve_again(config, &mut self.hand_over, self.core);
             }

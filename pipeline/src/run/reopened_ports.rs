@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::narrow::to_u8;
 use pmdns_config::{Config, PortSettings};
-use pmdns_engine::ports::{AllPortNews, PortWatch};
+use pmdns_engine::news::NewsBoard;
+use pmdns_engine::ports::PortWatch;
 use pmdns_handover::PassedDevice;
 use pmdns_nics::Queues;
 
@@ -18,6 +19,8 @@ use crate::handover::{is_exclusive, passed};
 const RETRY: Duration = Duration::from_secs(1);
 /// For so long what the process before has had is tried again: the kernel may hold what that one had when it crashed.
 const SETTLING: Duration = Duration::from_secs(2);
+/// The pause between these tries.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Such ports.
 #[derive(Debug, Default)]
@@ -25,8 +28,8 @@ pub(super) struct ReopenedPorts {
     numbers: Vec<usize>,
     /// When they are opened again, once they are all closed.
     due: Option<Instant>,
-    /// Until when what the process before has closed is tried.
-    taken_until: Option<Instant>,
+    /// What the process before has closed is tried next at the one time, and until the other.
+    taken: Option<(Instant, Instant)>,
 }
 
 impl ReopenedPorts {
@@ -38,12 +41,12 @@ impl ReopenedPorts {
 
     /// Whether what the process before has closed is about to be opened.
     pub(super) fn are_awaited(&self) -> bool {
-        self.taken_until.is_some()
+        self.taken.is_some()
     }
 
     /// The process before has closed them.
     pub(super) fn take(&mut self, now: Instant) {
-        self.taken_until = Some(now + SETTLING);
+        self.taken = Some((now, now + SETTLING));
     }
 }
 
@@ -59,7 +62,7 @@ impl RunningPorts {
     }
 
     /// Has the cores leave the queues of these ports. They close when the last queue is left.
-    pub(super) fn close_reopened(&mut self, watch: &mut PortWatch, news: &AllPortNews) {
+    pub(super) fn close_reopened(&mut self, watch: &mut PortWatch, news: &NewsBoard) {
         self.reopened.due = None;
         self.reopened.numbers.iter().for_each(|port| watch.close(*port, news));
     }
@@ -67,6 +70,16 @@ impl RunningPorts {
     /// Whether this process has none of these devices any more.
     pub(super) fn are_closed(&self, watch: &PortWatch) -> bool {
         !self.reopened.numbers.iter().any(|port| watch.has_device(*port))
+    }
+
+    /// Whether some are about to be closed.
+    pub(super) fn are_closing(&self, watch: &PortWatch) -> bool {
+        self.reopened.numbers.iter().any(|port| watch.is_closing(*port))
+    }
+
+    /// Whether none is closed, so that nothing is left to be opened.
+    pub(super) fn are_all_open(&self, watch: &PortWatch) -> bool {
+        !self.reopened.numbers.iter().any(|port| watch.is_closed(*port))
     }
 
     /// The devices that the next process opens when this one has closed them. What is closed already it opens at its start.
@@ -85,17 +98,18 @@ impl RunningPorts {
         &mut self,
         config: &Config,
         watch: &mut PortWatch,
-        news: &AllPortNews,
+        news: &NewsBoard,
         now: Instant,
     ) {
-        let is_closing = |port: &usize| !watch.serves(*port) && watch.has_device(*port);
-        let is_due = self.reopened.due.is_some_and(|due| due <= now);
-        if !is_due || self.reopened.numbers.iter().any(is_closing) {
+        if self.reopened.due.is_none_or(|due| now < due) {
             return;
         }
         let opened = self.open_closed(config, watch, news);
-        self.reopened.due = opened.as_ref().err().map(|_| now + RETRY);
+        let is_waiting = self.are_closing(watch);
+        self.reopened.due =
+            opened.as_ref().err().map(|_| now + RETRY).or_else(|| is_waiting.then_some(now));
         match opened {
+            Ok(()) if is_waiting => {}
             Ok(()) => tracing::info!("the ports that were closed are open again"),
             Err(error) => tracing::error!(
                 "{error}; that is tried again, and `pmdns upgrade` tries it with the rights of a new process"
@@ -103,26 +117,19 @@ impl RunningPorts {
         }
     }
 
-    /// Opens those that the process before has closed. `None`: nothing is to be opened, or that is tried again. If this process
-    /// `is_alone`, nobody else could open them either, so that is tried for ever.
+    /// Opens those that the process before has closed. `None`: nothing is to be opened, or that is tried again.
     pub(super) fn open_taken(
         &mut self,
         config: &Config,
         watch: &mut PortWatch,
-        news: &AllPortNews,
-        (is_alone, now): (bool, Instant),
+        news: &NewsBoard,
+        now: Instant,
     ) -> Option<Result<(), RunError>> {
-        let until = self.reopened.taken_until?;
+        let (_, until) = self.reopened.taken.filter(|(due, _)| *due <= now)?;
         let opened = self.open_closed(config, watch, news);
-        if opened.is_err() && now < until {
-            return None;
-        }
-        self.reopened.taken_until = None;
-        if opened.is_err() && is_alone {
-            self.reopen_later(now);
-            return Some(Ok(()));
-        }
-        Some(opened)
+        let is_over = opened.is_ok() || now >= until;
+        self.reopened.taken = (!is_over).then_some((now + PAUSE, until));
+        is_over.then_some(opened)
     }
 
     /// Opens those that are closed.
@@ -130,7 +137,7 @@ impl RunningPorts {
         &mut self,
         config: &Config,
         watch: &mut PortWatch,
-        news: &AllPortNews,
+        news: &NewsBoard,
     ) -> Result<(), RunError> {
         let mut outcome = Ok(());
         for port in self.reopened.numbers.clone() {

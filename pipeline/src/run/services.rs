@@ -13,8 +13,9 @@ use pmdns_control::report::{
 };
 use pmdns_counters::by_name;
 use pmdns_engine::engine::{Engine, EngineError, Gauges};
+use pmdns_engine::news::AllPortNews;
 use pmdns_engine::observe::ObserverLender;
-use pmdns_engine::ports::{AllPortNews, PortWatch};
+use pmdns_engine::ports::PortWatch;
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_engine::topology::Topology;
 use pmdns_handover::NodeRole;
@@ -197,22 +198,14 @@ impl<'c> Services<'c> {
         transitions.poll(now, gauges, || health.groups());
     }
 
-    /// Has the ports closed that the next process is to open, or opened again.
-    pub(super) fn pass_devices(&mut self, are_passed: bool, now: Instant) {
-        match are_passed {
-            true => self.ports.close_reopened(&mut self.watch, &self.news),
-            false => self.ports.reopen_later(now),
-        }
+    /// Has the ports closed that the next process is to open.
+    pub(super) fn close_devices(&mut self) {
+        self.ports.close_reopened(&mut self.watch, &self.news);
     }
 
     /// Opens the ports that the process before has closed. `None`: nothing is to be opened now.
-    pub(super) fn open_devices(
-        &mut self,
-        is_alone: bool,
-        now: Instant,
-    ) -> Option<Result<(), String>> {
-        let Self { config, ports, watch, news, .. } = self;
-        let opened = ports.open_taken(config, watch, news, (is_alone, now))?;
+    pub(super) fn open_devices(&mut self, now: Instant) -> Option<Result<(), String>> {
+        let opened = self.ports.open_taken(self.config, &mut self.watch, &self.news, now)?;
         Some(opened.map_err(|error| error.to_string()))
     }
 
@@ -238,8 +231,11 @@ impl<'c> Services<'c> {
             let Some(steerings) = self.ports.passing.turn(now) else { return false };
             hand_over.add_steerings(steerings);
         }
-        self.privileges = privileges::restrict(self.config, places);
-        self.places = None;
+        // Until then it may need them.
+        if self.ports.are_all_open(&self.watch) {
+            self.privileges = privileges::restrict(self.config, places);
+            self.places = None;
+        }
         true
     }
 
@@ -366,7 +362,8 @@ impl<'c> Services<'c> {
     /// Whether a caller waits for a change, or fetches of zones and lists are about to go on or to end.
     pub(super) fn is_busy(&self) -> bool {
         let are_settled = self.transfers.is_settled() && self.lists.is_settled();
-        self.runtime.is_busy() || self.additions.is_busy() || !are_settled
+        let are_closing = self.ports.are_closing(&self.watch);
+        self.runtime.is_busy() || self.additions.is_busy() || !are_settled || are_closing
     }
 
     /// The final counters, after every thread of the engine has ended.

@@ -9,7 +9,7 @@ use pmdns_stages::ports::{Claim, Port, Ports};
 use pmdns_stages::query_sources::{QuerySources, Source};
 use pmdns_stages::wire::name::Seed;
 
-use crate::ports::AllPortNews;
+use crate::news::AllPortNews;
 use crate::slowpath::{Hops, Seeker};
 
 /// The ports and the ways to upstreams over them.

@@ -22,7 +22,7 @@ use super::shared::SharedByThreads;
 use crate::clock::Clock;
 use crate::encrypted::LoadEncrypted;
 use crate::line::{StageParts, Stages};
-use crate::ports::NewsBoard;
+use crate::news::NewsBoard;
 use crate::rule_names::ListNames;
 use crate::rules::{CookieMaker, RulesInboxes, RulesPublisher};
 use crate::topology::Topology;

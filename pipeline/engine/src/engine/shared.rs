@@ -20,7 +20,7 @@ use super::rings::SlowPathRings;
 use crate::encrypted::LoadEncrypted;
 use crate::exceptions::{TapRings, TapThread};
 use crate::line::Stages;
-use crate::ports::AllPortNews;
+use crate::news::AllPortNews;
 use crate::rules::{ResolverRules, RulesInbox};
 use crate::slowpath::{self, Anchors, Inlets, JobRequest, Parts, PortParts, SlowPathParts};
 use crate::topology::{Topology, WorkerPlan};

@@ -11,7 +11,7 @@ use pmdns_nics::{Burst, Frame, FramePool, KernelEnd, MAX_BURST, release};
 use pmdns_stages::Packet;
 use pmdns_stages::exceptions::{ExceptionClass, KnownRouters, finish_checksum};
 
-use crate::ports::AllPortNews;
+use crate::news::AllPortNews;
 use crate::ring::{RingReceiver, RingSender};
 use crate::threads;
 

@@ -9,7 +9,7 @@ use crate::counters::Flow;
 use crate::exceptions::KernelOutlets;
 use crate::inlet::Inlet;
 use crate::miss_rings::MissRings;
-use crate::ports::PortNews;
+use crate::news::PortNews;
 use crate::reply_rings::ReplyRings;
 use crate::ring::{RingReceiver, RingSender};
 use crate::slowpath::OutgoingAnswer;

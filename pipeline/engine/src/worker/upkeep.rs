@@ -52,6 +52,10 @@ impl Worker {
 
     /// Announces addresses, and reports multicast groups.
     pub(super) fn poll_ports(&mut self, now: Tick) {
+        // What is announced before new queues are here reaches nobody.
+        if self.means.news.changes() != self.changes {
+            return;
+        }
         for (port, news) in self.means.news.iter().enumerate() {
             let ups = news.ups();
             let changed = std::mem::replace(&mut self.announced[port], ups) != ups;

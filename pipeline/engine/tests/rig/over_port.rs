@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_engine::engine::Asking;
-use pmdns_engine::ports::NewsBoard;
+use pmdns_engine::news::NewsBoard;
 use pmdns_engine::ring::ring;
 use pmdns_engine::slowpath::{Hops, PortParts};
 use pmdns_nics::{FramePool, Nic as _, memory};

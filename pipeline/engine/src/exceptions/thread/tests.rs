@@ -7,7 +7,7 @@ use pmdns_stages::{Exception, Step};
 
 use super::*;
 use crate::exceptions::fake::Fake;
-use crate::ports::NewsBoard;
+use crate::news::NewsBoard;
 use crate::ring::ring;
 
 /// A thread with one core beside it: the core's ends of the rings.

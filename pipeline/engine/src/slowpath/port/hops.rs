@@ -10,7 +10,8 @@ use pmdns_stages::neighbor::NeighborMessage;
 use pmdns_stages::next_hop::{HopChange, HopPlan, HopTable, NextHop, NextHops, Routes};
 
 use crate::line_budget::LineBudget;
-use crate::ports::{AllPortNews, mac_text};
+use crate::news::AllPortNews;
+use crate::ports::mac_text;
 
 /// How long no query over a next hop is answered until it is doubted.
 const PATIENCE: Duration = Duration::from_secs(1);
