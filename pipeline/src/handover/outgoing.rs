@@ -241,7 +241,7 @@ impl HandOver {
 
     /// Goes on. `is_busy`: a change of an operator is under way, which the next process has to find in the file. `is_idle`: nothing
     /// is left to read or to answer, and no connection is open; it is asked while this process drains. `are_closed`: the
-    /// [devices](OpenedForNext::devices) are.
+    /// [devices](Self::set_devices) are.
     pub(crate) fn turn(
         &mut self,
         now: Instant,
