@@ -40,13 +40,14 @@ pub fn doubt(root: &Path, device: &str) -> Option<Doubt> {
     }
 }
 
-/// Whether the kernel has the PCI device too, as far as the files of `sys` under `root` say.
-pub fn has_kernel_driver(root: &Path, device: &str) -> bool {
+/// Whether a process without capabilities can open the PCI device, as far as the files of `sys` under `root` say: it is bound to
+/// vfio, behind an IOMMU.
+pub fn is_on_vfio(root: &Path, device: &str) -> bool {
     let Some(address) = PciAddress::of(device) else { return false };
     let driver = root.join("sys/bus/pci/devices").join(address.to_string()).join("driver");
-    let driver = fs::read_link(driver).ok();
-    let name = driver.as_ref().and_then(|driver| driver.file_name()?.to_str());
-    name.is_some_and(|name| SHARED_DRIVERS.contains(&name))
+    let is_vfio = fs::read_link(driver).is_ok_and(|driver| driver.ends_with(DRIVERS[0]));
+    let unsafe_mode = root.join("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+    is_vfio && !fs::read_to_string(unsafe_mode).is_ok_and(|mode| mode.starts_with('Y'))
 }
 
 fn doubt_of_pci(root: &Path, address: PciAddress) -> Option<Doubt> {
@@ -127,6 +128,21 @@ mod tests {
         let interfaces = "Inter-|   Receive\n face |bytes\n    lo: 1 2\n  eth0: 3 4\n";
         fs::write(root.join("proc/self/net/dev"), interfaces).unwrap();
         root
+    }
+
+    #[test]
+    fn a_device_on_vfio_behind_an_iommu_is_known() {
+        let root = root("vfio");
+        let is = |device| is_on_vfio(&root, device);
+        assert!(is("01:00.0,opt=1"));
+        for other in ["02:00.0", "03:00.0", "04:00.0", "net_tap0"] {
+            assert!(!is(other), "{other}");
+        }
+        let parameters = root.join("sys/module/vfio/parameters");
+        fs::create_dir_all(&parameters).unwrap();
+        fs::write(parameters.join("enable_unsafe_noiommu_mode"), "Y\n").unwrap();
+        assert!(!is("01:00.0"), "it may be behind none");
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

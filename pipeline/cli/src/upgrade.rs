@@ -7,8 +7,8 @@ use pmdns_control::ask;
 use pmdns_control::client::ApiClient;
 
 /// How long the next process may take to begin, and to take over then. It begins when the one before has ended that this one has
-/// taken over from, which has 40 seconds.
-const BEGINNING: Duration = Duration::from_secs(60);
+/// taken over from, which has 100 seconds.
+const BEGINNING: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -35,7 +35,7 @@ pub(crate) struct Patience {
 /// Runs turns of the worker until `stop` is set and everything under way has left this core.
 pub(crate) fn run(mut worker: Worker, patience: Patience, stop: &AtomicBool) {
     worker.adopt_thread();
-    let mut waits = Waits::new(&mut worker, patience);
+    let mut waits = Waits::new(&mut worker, patience).logged();
     while !stop.load(Ordering::Relaxed) {
         let turn = worker.turn();
         waits.after(turn, &mut worker, || true);
@@ -56,7 +56,8 @@ pub(crate) fn run_resolving(
     stop: &AtomicBool,
 ) {
     worker.adopt_thread();
-    let (mut waits, mut shift) = (Waits::new(&mut worker, patience), Shift::new(clock));
+    let mut waits = Waits::new(&mut worker, patience).logged();
+    let mut shift = Shift::new(clock);
     while !stop.load(Ordering::Relaxed) {
         let turn = shift.turn(&mut worker, &mut shard);
         waits.after(turn, &mut worker, || shard.is_idle());
@@ -82,8 +83,13 @@ impl Waits {
         let sleeper = worker.sleeper(idle);
         let idler = Idler::new(idle, sleeper.is_some(), has_company);
         let pause = Pause::of_this_processor();
-        idler.log_mode(pause);
         Self { patience, idler, pause, sleeper }
+    }
+
+    /// Logs how the core waits, when its thread starts.
+    fn logged(self) -> Self {
+        self.idler.log_mode(self.pause);
+        self
     }
 
     /// Waits after this turn, as long as it has to. Unless the worker `may_sleep`, something may come that ends no nap.

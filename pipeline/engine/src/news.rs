@@ -49,7 +49,6 @@ impl NewsBoard {
     /// The data cores are to give up the queues of a port.
     pub fn leave(&self, port: usize) {
         let news = &self.ports[port];
-        news.link_went_down();
         news.leaves.store(true, Ordering::Relaxed);
         *news.brought() = Queues::default();
         self.changes.fetch_add(1, Ordering::Release);
@@ -112,6 +111,11 @@ impl PortNews {
     pub fn link_came_up(&self) {
         self.is_up.store(true, Ordering::Relaxed);
         self.ups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The link is as good as up: another process has the port, or has had it just now.
+    pub fn link_counts_as_up(&self) {
+        self.is_up.store(true, Ordering::Relaxed);
     }
 
     /// Has addresses announced if the link is up; else they are as soon as it comes up.

@@ -9,6 +9,8 @@ use crate::news::{NewsBoard, PortNews};
 
 /// How often the links are checked. Each check asks the device.
 const LINK_LOOK: Duration = Duration::from_millis(250);
+/// A port that was opened again has so many looks to find its link. Meanwhile it counts as up: it was so before.
+const PATIENT_LOOKS: u32 = 8;
 
 /// The main thread's watch over the ports.
 pub struct PortWatch {
@@ -21,6 +23,8 @@ struct Watched {
     is_up: bool,
     /// How often the link went up or down since the start.
     changes: u64,
+    /// It was opened again, and its link is not up yet. So often is it looked at before it is down.
+    looks_left: u32,
     state: PortState,
 }
 
@@ -37,7 +41,8 @@ enum PortState {
 }
 
 impl PortWatch {
-    /// A watch over ports that have just started, or are closed. Those whose link is up are announced.
+    /// A watch over ports that have just started, or are closed. Those whose link is up are announced. One that is closed counts as
+    /// up, because another process has it that serves.
     pub fn new(nics: &[Box<dyn Nic>], news: &NewsBoard, now: Instant) -> Self {
         let mut ports = Vec::new();
         for (nic, news) in nics.iter().zip(news.iter()) {
@@ -46,6 +51,9 @@ impl PortWatch {
                 news.link_came_up();
             }
             let state = if nic.is_open() { PortState::Serving } else { PortState::Closed };
+            if state == PortState::Closed {
+                news.link_counts_as_up();
+            }
             ports.push(Watched { is_up, state, ..Watched::default() });
         }
         Self { ports, next_look: now + LINK_LOOK }
@@ -59,8 +67,12 @@ impl PortWatch {
         }
         for (port, (watched, nic)) in self.ports.iter_mut().zip(nics).enumerate() {
             watched.let_go(nic.as_mut(), port, news);
-            if looks && watched.state == PortState::Serving {
-                watched.poll(nic.as_ref(), &news[port]);
+            match watched.state {
+                PortState::Serving if watched.looks_left > 0 => {
+                    watched.await_link(nic.as_ref(), &news[port], looks);
+                }
+                PortState::Serving if looks => watched.poll(nic.as_ref(), &news[port]),
+                _ => {}
             }
         }
     }
@@ -69,7 +81,7 @@ impl PortWatch {
     pub fn close(&mut self, port: usize, news: &NewsBoard) {
         let watched = &mut self.ports[port];
         if watched.state == PortState::Serving {
-            (watched.state, watched.is_up) = (PortState::Closing, false);
+            watched.state = PortState::Closing;
             news.leave(port);
         }
     }
@@ -97,11 +109,10 @@ impl PortWatch {
     /// A port that was closed has these queues now.
     pub fn opened(&mut self, port: usize, nic: &dyn Nic, queues: Queues, news: &NewsBoard) {
         let watched = &mut self.ports[port];
-        (watched.state, watched.is_up) = (PortState::Serving, nic.link_up());
+        (watched.state, watched.is_up, watched.looks_left) =
+            (PortState::Serving, true, PATIENT_LOOKS);
         news.bring(port, queues);
-        if watched.is_up {
-            news[port].link_came_up();
-        }
+        watched.await_link(nic, &news[port], false);
     }
 
     /// How often the link of a port went up or down.
@@ -123,6 +134,19 @@ impl PortWatch {
 }
 
 impl Watched {
+    /// Announces the addresses of a port that was opened again as soon as its link is up.
+    fn await_link(&mut self, nic: &dyn Nic, news: &PortNews, looks: bool) {
+        if nic.link_up() {
+            self.looks_left = 0;
+            news.link_came_up();
+        } else if looks {
+            self.looks_left -= 1;
+            if self.looks_left == 0 {
+                self.poll(nic, news);
+            }
+        }
+    }
+
     fn poll(&mut self, nic: &dyn Nic, news: &PortNews) {
         let is_up = nic.link_up();
         if is_up == self.is_up {
@@ -147,6 +171,7 @@ impl Watched {
         if self.state == PortState::Serving && nic.is_being_removed() {
             self.state = PortState::Leaving;
             self.is_up = false;
+            news[port].link_went_down();
             news.leave(port);
             let name = name(nic);
             tracing::warn!("port {name}: the device is being removed; the port is given up");
@@ -316,7 +341,7 @@ mod tests {
         let mut lab = Lab::new(&[true]);
         lab.watch.close(0, &lab.news);
         lab.turn();
-        assert!(lab.news[0].leaves() && !lab.news[0].is_up());
+        assert!(lab.news[0].leaves() && lab.news[0].is_up(), "the next process has its link");
         assert!(!lab.watch.is_closed(0) && lab.watch.has_device(0), "a data core has a queue yet");
         assert!(!lab.watch.serves(0));
         lab.hands[0].set(QUEUES_ARE_GONE, true);
@@ -330,6 +355,28 @@ mod tests {
         assert!(lab.news[0].take_rx().is_some() && lab.news[0].take_rx().is_none());
         lab.watch.close(0, &lab.news);
         assert!(lab.news[0].take_tx().is_none(), "what nobody has taken goes too");
+    }
+
+    #[test]
+    fn a_port_that_is_opened_again_has_a_while_to_find_its_link() {
+        for comes in [true, false] {
+            let mut lab = Lab::new(&[true]);
+            lab.watch.close(0, &lab.news);
+            lab.hands[0].set(QUEUES_ARE_GONE, true);
+            lab.hands[0].set(LINK, false);
+            lab.turn();
+            let ups = lab.news[0].ups();
+            lab.watch.opened(0, lab.nics[0].as_ref(), Queues::none(1, 1), &lab.news);
+            for _ in 1..PATIENT_LOOKS {
+                lab.turn();
+                assert!(lab.news[0].is_up() && lab.news[0].ups() == ups);
+            }
+            lab.hands[0].set(LINK, comes);
+            lab.turn();
+            let expected = if comes { (true, ups + 1, 0) } else { (false, ups, 1) };
+            let is = (lab.news[0].is_up(), lab.news[0].ups(), lab.watch.link_changes(0));
+            assert_eq!(is, expected);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!    │ ── Hello: protocol, process ──────────► │  serves
 //!    │ ◄───────── Offer: what there is ─────── │  refuses changes of operators from here on
 //!    │  opens ports, starts threads            │
-//!    │ ── Prepared ──────────────────────────► │
+//!    │ ── Prepared(devices) ─────────────────► │
 //!    │                                         │  writes no more to the cache, and serves
 //!    │ ◄──────────────────────────── Frozen ── │
 //!    │  writes to the cache, takes the ports   │
@@ -20,7 +20,8 @@
 //!    │  owns every file                        │
 //! ```
 //!
-//! Devices are those that one process at a time can have. `Closed` and `Opened` are said only if the offer names such devices.
+//! Devices are those that one process at a time can have. `Closed` and `Opened` are said only if the incoming process opens
+//! some.
 //!
 //! Whichever ends on the way, the other one goes on: the outgoing process as before, the incoming one alone. A lock of the kernel
 //! says who may write to the cache. The lock falls with the process that has it. Messages may be late, so they do not decide.

@@ -53,8 +53,8 @@ impl Default for HandoverLimits {
 pub enum FromIncoming {
     /// It wants to take over.
     Hello(Hello),
-    /// It can take over at once.
-    Prepared,
+    /// It can take over at once. These devices it opens once they are closed.
+    Prepared(Vec<String>),
     /// It writes to the cache, and answers what comes.
     Serving,
     /// It has opened the devices of the offer. Only after that may the outgoing process end.
@@ -260,7 +260,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let hello = Hello { protocol: PROTOCOL, version: "0.2.0".to_owned() };
-        let steps = [FromIncoming::Prepared, FromIncoming::Serving, FromIncoming::Opened];
+        let prepared = FromIncoming::Prepared(vec!["net_memif0".to_owned()]);
+        let steps = [prepared, FromIncoming::Serving, FromIncoming::Opened];
         for message in steps.into_iter().chain([FromIncoming::Hello(hello)]) {
             assert_eq!(FromIncoming::read(&message.written().unwrap()).unwrap(), message);
         }

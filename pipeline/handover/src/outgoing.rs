@@ -72,8 +72,8 @@ pub struct Outgoing {
     stage: Stage,
     limits: HandoverLimits,
     deadline: Option<Instant>,
-    /// Whether the last offer named devices.
-    has_devices: bool,
+    /// The devices that the incoming process opens once they are closed.
+    wanted: Vec<String>,
     outputs: VecDeque<OutgoingOutput>,
 }
 
@@ -81,7 +81,7 @@ impl Outgoing {
     /// It serves.
     pub fn new(limits: HandoverLimits) -> Self {
         let (stage, outputs) = (Stage::Alone, VecDeque::new());
-        Self { stage, limits, deadline: None, has_devices: false, outputs }
+        Self { stage, limits, deadline: None, wanted: Vec::new(), outputs }
     }
 
     /// What is to be done next.
@@ -107,6 +107,11 @@ impl Outgoing {
     /// Whether the incoming process waits until this one has closed its devices.
     pub fn is_closing(&self) -> bool {
         self.stage == Stage::Closing
+    }
+
+    /// The devices that it waits for.
+    pub fn wanted(&self) -> &[String] {
+        &self.wanted
     }
 
     /// Whether the incoming process serves, or this one has ended by its own decision.
@@ -139,9 +144,7 @@ impl Outgoing {
         match (self.stage, message) {
             (Stage::Connected, FromIncoming::Hello(hello)) => match refusal(&hello) {
                 None => {
-                    let offer = offer();
-                    self.has_devices = !offer.devices.is_empty();
-                    self.send(FromOutgoing::Offer(offer));
+                    self.send(FromOutgoing::Offer(offer()));
                     self.enter(Stage::Offered, now + self.limits.preparing);
                 }
                 Some(why) => {
@@ -149,7 +152,8 @@ impl Outgoing {
                     self.close(why);
                 }
             },
-            (Stage::Offered, FromIncoming::Prepared) => {
+            (Stage::Offered, FromIncoming::Prepared(devices)) => {
+                self.wanted = devices;
                 self.outputs.push_back(OutgoingOutput::Freeze);
                 // This takes this process's own threads only.
                 self.stage = Stage::Freezing { is_alone: false };
@@ -157,9 +161,9 @@ impl Outgoing {
             }
             (Stage::Frozen, FromIncoming::Serving) => {
                 self.outputs.push_back(OutgoingOutput::Drain);
-                match self.has_devices {
-                    true => self.enter(Stage::Closing, now + self.limits.passing),
-                    false => self.enter(Stage::Draining, now + self.limits.draining),
+                match self.wanted.is_empty() {
+                    true => self.enter(Stage::Draining, now + self.limits.draining),
+                    false => self.enter(Stage::Closing, now + self.limits.passing),
                 }
             }
             (Stage::Opening, FromIncoming::Opened) => {
@@ -203,7 +207,7 @@ impl Outgoing {
         }
     }
 
-    /// Every device that was offered is closed. The incoming process opens them in what is left of the time to pass them.
+    /// Every device that the incoming process waits for is closed. It opens them in what is left of the time to pass them.
     pub fn devices_closed(&mut self) {
         if self.stage == Stage::Closing {
             self.send(FromOutgoing::Closed);
@@ -337,15 +341,16 @@ mod tests {
         assert!(outgoing.connected(now), "the next one may try");
     }
 
-    /// It has offered a device, and the incoming process has just begun to serve.
-    fn closing(now: Instant) -> Outgoing {
+    /// It has offered a device, and the incoming process, which opens so many, has just begun to serve.
+    fn serving(wanted: usize, now: Instant) -> Outgoing {
         let device = PassedDevice { device: "net_memif0".to_owned(), facts: Value::Null };
+        let wanted = vec![device.device.clone(); wanted];
         let mut outgoing = Outgoing::new(HandoverLimits::default());
         outgoing.connected(now);
         let hello = Hello { protocol: PROTOCOL, version: "1".to_owned() };
         let offer = || Offer { devices: vec![device], ..Offer::default() };
         outgoing.receive(FromIncoming::Hello(hello), offer, now);
-        outgoing.receive(FromIncoming::Prepared, Offer::default, now);
+        outgoing.receive(FromIncoming::Prepared(wanted), Offer::default, now);
         outgoing.frozen(NodeRole::default(), now - HandoverLimits::default().taking / 2);
         outgoing.receive(FromIncoming::Serving, Offer::default, now);
         assert_eq!(outputs(&mut outgoing).last(), Some(&OutgoingOutput::Drain));
@@ -359,7 +364,7 @@ mod tests {
     #[test]
     fn it_ends_only_after_the_incoming_process_has_opened_the_devices() {
         let (now, limits) = (Instant::now(), HandoverLimits::default());
-        let mut outgoing = closing(now);
+        let mut outgoing = serving(1, now);
         outgoing.drained();
         assert!(outgoing.is_closing() && outgoing.is_left() && !outgoing.is_draining());
         outgoing.devices_closed();
@@ -382,7 +387,7 @@ mod tests {
     fn devices_that_pass_too_slowly_are_opened_again() {
         let (now, late) = (Instant::now(), HandoverLimits::default().passing);
         for has_closed in [false, true] {
-            let mut outgoing = closing(now);
+            let mut outgoing = serving(1, now);
             if has_closed {
                 outgoing.devices_closed();
                 outputs(&mut outgoing);
@@ -399,10 +404,18 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_the_incoming_process_does_not_open_stays_until_this_one_ends() {
+        let mut outgoing = serving(0, Instant::now());
+        assert!(outgoing.is_draining() && outgoing.wanted().is_empty());
+        outgoing.drained();
+        assert_eq!(outputs(&mut outgoing), [OutgoingOutput::End]);
+    }
+
+    #[test]
     fn devices_are_opened_once_and_only_if_they_were_closed() {
         let now = Instant::now();
-        let mut early = closing(now);
-        let mut twice = closing(now);
+        let mut early = serving(1, now);
+        let mut twice = serving(1, now);
         twice.devices_closed();
         twice.receive(FromIncoming::Opened, Offer::default, now);
         outputs(&mut twice);

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pmdns_config::{PciAddress, PortSettings, device_name};
+use pmdns_config::{PortSettings, device_name};
 use pmdns_handover::PassedDevice;
 use pmdns_nics::PortFacts;
-use pmdns_nics::device::{ROOT, has_kernel_driver};
+use pmdns_nics::device::{ROOT, is_on_vfio};
 use pmdns_nics::dpdk::VHOST_NET;
 use serde::Deserialize as _;
 
@@ -18,10 +18,9 @@ const WITH_PEER: [&str; 2] = ["net_memif", "net_virtio_user"];
 
 /// Whether one process at a time can have the device of a port. Some devices cannot be closed for a moment. The peer of a vhost
 /// port may not come back. The interface of a port over vhost-net would go, and its addresses with it. The kernel would answer what
-/// comes to a device that it shares.
+/// comes to a device that it shares. A device that is not on vfio could not be opened again without the rights of the start.
 pub(crate) fn is_exclusive(port: &PortSettings) -> bool {
-    let is_shared = || port.share_with_kernel || has_kernel_driver(Path::new(ROOT), &port.device);
-    let is_pci = PciAddress::of(&port.device).is_some() && !is_shared();
+    let is_pci = is_on_vfio(Path::new(ROOT), &port.device) && !port.share_with_kernel;
     is_pci || has_peer(port) && !port.device.contains(VHOST_NET)
 }
 
@@ -57,8 +56,9 @@ pub(crate) fn planned(
     let facts = PortFacts::deserialize(&passed.facts).map_err(|_| refused("its device"))?;
     Ok(Some(PortFacts {
         name: name.clone(),
-        rx_descriptors: port.rx_descriptors,
-        tx_descriptors: port.tx_descriptors,
+        // A driver has a least number.
+        rx_descriptors: port.rx_descriptors.max(facts.rx_descriptors),
+        tx_descriptors: port.tx_descriptors.max(facts.tx_descriptors),
         checksum_offload: facts.checksum_offload && port.checksum_offload,
         ..facts
     }))
@@ -94,14 +94,7 @@ mod tests {
     #[test]
     fn a_port_is_planned_with_what_the_process_before_knows_of_its_device() {
         let planned = plan("net_memif0,socket=/run/a,id=1,mac=02:00:00:00:00:aa").unwrap();
-        let settings = PortSettings::new("after", "");
-        let expected = PortFacts {
-            name: "after".to_owned(),
-            rx_descriptors: settings.rx_descriptors,
-            tx_descriptors: settings.tx_descriptors,
-            ..facts()
-        };
-        assert_eq!(planned, Some(expected));
+        assert_eq!(planned, Some(PortFacts { name: "after".to_owned(), ..facts() }));
     }
 
     #[test]

@@ -115,9 +115,9 @@ impl TakeOver {
         std::mem::take(&mut self.sockets)
     }
 
-    /// Everything is prepared: waits until this process may serve.
-    pub(crate) fn prepared(&mut self) -> Result<(), HandoverError> {
-        self.machine.prepared(Ok(()), Instant::now());
+    /// Everything is prepared but for these devices: waits until this process may serve.
+    pub(crate) fn prepared(&mut self, devices: Vec<String>) -> Result<(), HandoverError> {
+        self.machine.prepared(Ok(devices), Instant::now());
         while !matches!(self.next()?, IncomingOutput::Take) {}
         hold("frozen");
         self.heed_stop()

@@ -188,7 +188,12 @@ impl HandOver {
         self.share(false);
     }
 
-    /// Devices that this process closes before the next one opens them.
+    /// Devices that the next process opens once they are closed.
+    pub(crate) fn wanted(&self) -> &[String] {
+        self.machine.wanted()
+    }
+
+    /// Devices that this process can close for the next one.
     pub(crate) fn set_devices(&mut self, devices: Vec<PassedDevice>) {
         self.devices = devices;
     }
@@ -241,7 +246,7 @@ impl HandOver {
 
     /// Goes on. `is_busy`: a change of an operator is under way, which the next process has to find in the file. `is_idle`: nothing
     /// is left to read or to answer, and no connection is open; it is asked while this process drains. `are_closed`: the
-    /// [devices](Self::set_devices) are.
+    /// devices are that are [wanted](Self::wanted).
     pub(crate) fn turn(
         &mut self,
         now: Instant,

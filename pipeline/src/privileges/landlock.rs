@@ -44,6 +44,7 @@ pub(super) fn ruleset(places: &GrantedPaths) -> Result<OwnedFd, Problem> {
         .add_rules(rules(&places.write, write))?
         .add_rules(rules(&places.remove, remove))?
         .add_rules(rules(&places.sockets, AccessFs::MakeSock.into()))?
-        .add_rules(rules(&places.devices, device))?;
+        .add_rules(rules(&places.devices, device))?
+        .add_rules(rules(&places.pages, write))?;
     Option::<OwnedFd>::from(created).ok_or(Problem::Absent)
 }

@@ -99,6 +99,9 @@ fn announce(report: &PrivilegeReport, places: &GrantedPaths) {
             if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
         };
         tracing::info!("reads {}; writes {}", list(&places.read), list(&places.write));
+        let devices: Vec<_> = places.devices.iter().chain(&places.pages).cloned().collect();
+        let (sockets, devices) = (list(&places.sockets), list(&devices));
+        tracing::info!("to open ports again: makes sockets in {sockets}; uses {devices}");
     }
 }
 

@@ -30,6 +30,8 @@ pub struct GrantedPaths {
     pub sockets: Vec<PathBuf>,
     /// Folders of the device files that they open then.
     pub devices: Vec<PathBuf>,
+    /// Folders in which DPDK makes files of huge pages then.
+    pub pages: Vec<PathBuf>,
 }
 
 impl GrantedPaths {
@@ -95,7 +97,7 @@ impl GrantedPaths {
         let has_pci = config.ports.iter().any(|port| PciAddress::of(&port.device).is_some());
         has_pci.then(|| add(&mut this.devices, Path::new(VFIO)));
         dpdk.iter().for_each(|folder| add(&mut this.remove, folder));
-        pages.iter().for_each(|folder| add(&mut this.write, folder));
+        pages.iter().for_each(|folder| add(&mut this.pages, folder));
         this
     }
 }
@@ -168,15 +170,9 @@ mod tests {
         );
         assert_eq!(
             texts(&places.write),
-            [
-                "/var/lib/pmdns",
-                "/var/cache/pmdns",
-                "/var/log/pmdns",
-                "/srv",
-                "/var/lib/lists",
-                "/dev/pages"
-            ]
+            ["/var/lib/pmdns", "/var/cache/pmdns", "/var/log/pmdns", "/srv", "/var/lib/lists"]
         );
+        assert_eq!(texts(&places.pages), ["/dev/pages"]);
         assert_eq!(
             (texts(&places.sockets), texts(&places.devices)),
             (vec!["/run/m".to_owned()], vec![])

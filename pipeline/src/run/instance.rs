@@ -98,7 +98,7 @@ impl<'c> Instance<'c> {
         let (mut services, mut engine) = Services::start(config, parts)?;
         services.reloader.set_access(streams.as_ref().map(OpenStreams::access));
         if let Some(take_over) = &mut take_over {
-            take_over.prepared()?;
+            take_over.prepared(services.ports.wanted(config))?;
             services.set_role(take_over.role());
         }
         let has_come_with_cache = engine.take_cache(config)?;
@@ -210,7 +210,7 @@ impl<'c> Instance<'c> {
         let is_busy = services.is_busy();
         self.hand_over.set_role(services.role());
         let (ports, watch) = (&services.ports, &services.watch);
-        let are_closed = ports.are_closed(watch);
+        let are_closed = ports.are_closed(services.config, self.hand_over.wanted(), watch);
         if self.hand_over.is_asked() {
             self.hand_over.set_devices(ports.devices(services.config, watch));
         }
@@ -220,11 +220,11 @@ impl<'c> Instance<'c> {
                 tracing::info!("the next process serves; this one answers who still waits");
                 self.servers = None;
                 services.set_accepting(false);
-                services.close_devices();
+                services.step_back(self.hand_over.wanted());
             }
             Some(Step::Resume) => {
                 services.set_accepting(true);
-                services.ports.reopen_later(now);
+                services.step_forward(now);
                 let config = services.reloader.config();
                 self.servers = serve_again(config, &mut self.hand_over, self.core);
             }

@@ -1,7 +1,12 @@
 //! The state of a hand-over to another process.
 
+use std::time::Instant;
+
 use pmdns_control::answers::HandOverState;
+use pmdns_engine::news::PortNews;
 use pmdns_stages::Tick;
+
+use super::services::Services;
 
 /// The state of a hand-over to another process.
 #[derive(Debug, Default)]
@@ -40,5 +45,25 @@ impl Passing {
             true => Some(HandOverState::UnderWay),
             false => self.failure.clone().map(HandOverState::Failed),
         }
+    }
+}
+
+impl Services<'_> {
+    /// The next process serves, and opens these devices. This one has the others yet, and answers who does not know better, but
+    /// claims no address any more.
+    pub(super) fn step_back(&mut self, wanted: &[String]) {
+        self.before_step = Some(self.role());
+        self.claim.set_standby(true);
+        self.ports.close_wanted((self.config, wanted), &mut self.watch, &self.news);
+    }
+
+    /// This process serves again, in its old role.
+    pub(super) fn step_forward(&mut self, now: Instant) {
+        let role = self.before_step.take().unwrap_or_else(|| self.role());
+        self.claim.set_standby(role.is_standby);
+        if !role.is_standby {
+            self.news.iter().for_each(PortNews::announce_again);
+        }
+        self.ports.reopen_later(now);
     }
 }

@@ -39,6 +39,12 @@ impl ReopenedPorts {
         Self { numbers: ports.map(|(number, _)| number).collect(), ..Self::default() }
     }
 
+    /// Those with one of these devices.
+    fn with(&self, config: &Config, devices: &[String]) -> impl Iterator<Item = usize> {
+        let numbers = self.numbers.iter().copied();
+        numbers.filter(|port| devices.contains(&config.ports[*port].device))
+    }
+
     /// Whether what the process before has closed is about to be opened.
     pub(super) fn are_awaited(&self) -> bool {
         self.taken.is_some()
@@ -61,15 +67,26 @@ impl RunningPorts {
         if self.reopened.numbers.is_empty() { Vec::new() } else { self.eal.page_folders() }
     }
 
-    /// Has the cores leave the queues of these ports. They close when the last queue is left.
-    pub(super) fn close_reopened(&mut self, watch: &mut PortWatch, news: &NewsBoard) {
+    /// The devices that this process opens once they are closed.
+    pub(super) fn wanted(&self, config: &Config) -> Vec<String> {
+        let closed = self.reopened.numbers.iter().filter(|port| !self.nics[**port].is_open());
+        closed.map(|port| config.ports[*port].device.clone()).collect()
+    }
+
+    /// Has the cores leave the queues of the ports with these devices. They close when the last queue is left.
+    pub(super) fn close_wanted(
+        &mut self,
+        (config, wanted): (&Config, &[String]),
+        watch: &mut PortWatch,
+        news: &NewsBoard,
+    ) {
         self.reopened.due = None;
-        self.reopened.numbers.iter().for_each(|port| watch.close(*port, news));
+        self.reopened.with(config, wanted).for_each(|port| watch.close(port, news));
     }
 
     /// Whether this process has none of these devices any more.
-    pub(super) fn are_closed(&self, watch: &PortWatch) -> bool {
-        !self.reopened.numbers.iter().any(|port| watch.has_device(*port))
+    pub(super) fn are_closed(&self, config: &Config, wanted: &[String], watch: &PortWatch) -> bool {
+        !self.reopened.with(config, wanted).any(|port| watch.has_device(port))
     }
 
     /// Whether some are about to be closed.

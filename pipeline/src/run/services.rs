@@ -63,6 +63,8 @@ pub(super) struct Services<'c> {
     pub(super) gauges: Gauges,
     pub(super) news: AllPortNews,
     pub(super) claim: Claim,
+    /// Its role before the next process served.
+    pub(super) before_step: Option<NodeRole>,
     /// When an operator had the addresses announced last.
     pub(super) announced: Option<Instant>,
     pub(super) cache_jobs: CacheJobs,
@@ -180,6 +182,7 @@ impl<'c> Services<'c> {
             gauges,
             news,
             claim,
+            before_step: None,
             announced: None,
             cache_jobs,
         };
@@ -196,11 +199,6 @@ impl<'c> Services<'c> {
         self.health.turn(now, &self.news);
         let Self { transitions, gauges, health, .. } = self;
         transitions.poll(now, gauges, || health.groups());
-    }
-
-    /// Has the ports closed that the next process is to open.
-    pub(super) fn close_devices(&mut self) {
-        self.ports.close_reopened(&mut self.watch, &self.news);
     }
 
     /// Opens the ports that the process before has closed. `None`: nothing is to be opened now.

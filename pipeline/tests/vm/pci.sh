@@ -1,4 +1,5 @@
-# Three bound NICs, each on a hub with a NIC of the kernel, whose namespace is the client. Sourced by scripts/lab-vm.sh.
+# Three bound NICs, each on a hub with a NIC of the kernel, whose namespace is the client. The first hub has one more.
+# Sourced by scripts/lab-vm.sh.
 # shellcheck shell=bash disable=SC2016,SC2054,SC2100,SC2154
 
 models=(e1000e vmxnet3 virtio-net-pci,disable-legacy=on,iommu_platform=on,ats=on)
@@ -6,6 +7,7 @@ for n in 0 1 2; do
     nic "a$n" "hubport,hubid=$n" "${models[n]}" "02:00:00:00:0$n:0a"
     nic "b$n" "hubport,hubid=$n" virtio-net-pci "02:00:00:00:0$n:0b"
 done
+nic a3 hubport,hubid=0 e1000e 02:00:00:00:03:0a
 boot 400
 
 for number in $(seq 10000); do echo "n$((number % 100)).test A"; done > "$folder/queries"
@@ -95,7 +97,7 @@ ok "frames of other VLANs are counted" guest \
 followed() {
     guest ". ./guest.sh
         for n in 0 1 2; do
-            ip netns exec n\$n dnsperf -s 10.9\$n.0.53 -d ./queries -l 120 -Q 100 -t 2 > /run/f\$n & all=\"\$all \$!\"
+            ip netns exec n\$n dnsperf -s 10.9\$n.0.53 -d ./queries -l 120 -Q 100 -q 1000 -t 2 > /run/f\$n & all=\"\$all \$!\"
         done
         sleep 3; $1; status=\$?; sleep 4; kill -INT \$all; wait \$all
         for n in 0 1 2; do echo \"NIC \$n: \$(grep -E 'lost|completed:' /run/f\$n | tr -s ' \n' ' ')\"; done; exit \$status"
@@ -111,6 +113,13 @@ if grep -q PMDNS_HANDOVER_HOLD "$folder/pmdns"; then
     cat "$folder/said"
     for n in 0 1 2; do ok "${models[n]%%,*}: it answers again" in_nic "$n" "asks 10.9$n.0.53 a 3"; done
 fi
+
+# Two NICs on one link: the next process has the other one, announces the addresses there, and this one answers meanwhile.
+guest '. ./guest.sh; other=$(device_of 02:00:00:00:03:0a) && take "$other"
+sed "0,/^device = .*/s//device = \"$other\"/" /run/c.toml > /run/two.toml'
+ok "the next process serves by another NIC" followed "take_over /run/two.toml two"
+cp "$folder/said" "$folder/lost" && cat "$folder/lost"
+ok "and nothing is lost on its link" grep -q "NIC 0: .*lost: 0 " "$folder/lost"
 
 guest 'kill -9 $(cat /run/pmdns.pid); sleep 1'
 # The same ports, and upstreams beside them in place of the one on loopback.

@@ -119,7 +119,12 @@ impl TapThread {
         self.write(kernel) + self.read(kernel)
     }
 
+    /// The interface's carrier is that of the port. While another process reads what the kernel sends, that one says so.
     fn apply_link_state(&mut self, kernel: &mut dyn KernelEnd) {
+        if !self.reads.load(Ordering::Relaxed) {
+            self.told = None;
+            return;
+        }
         let is_up = self.news[self.rings.port].is_up();
         if self.told == Some(is_up) {
             return;

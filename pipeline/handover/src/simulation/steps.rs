@@ -164,7 +164,8 @@ impl World {
                 self.outgoing.0.drained();
             }
             Work::Prepare => {
-                let outcome = if self.fails() { Err(FAULTS[1].to_owned()) } else { Ok(()) };
+                let devices = vec![String::new(); usize::from(self.devices.exist)];
+                let outcome = if self.fails() { Err(FAULTS[1].to_owned()) } else { Ok(devices) };
                 self.incoming.0.prepared(outcome, now);
             }
             Work::Take if !is_free && !self.outgoing.1.is_alive => {
@@ -220,10 +221,11 @@ impl World {
             }
             DeviceWork::Open => match (self.fails(), side) {
                 (false, _) => self.have_devices(side),
-                (true, Side::Outgoing) => {
-                    self.process(side).device_work = Some((DeviceWork::Open, 1));
+                (true, Side::Incoming) if self.outgoing.1.is_alive => {
+                    self.incoming.0.opened(Err(FAULTS[3].to_owned()));
                 }
-                (true, Side::Incoming) => self.incoming.0.opened(Err(FAULTS[3].to_owned())),
+                // Nobody else could open them, so it tries again.
+                (true, _) => self.process(side).device_work = Some((DeviceWork::Open, 1)),
             },
         }
     }
