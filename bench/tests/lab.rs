@@ -19,10 +19,10 @@ mod nsd;
 mod process;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use harness::{HUGE_FOLDER, isolated_alone, path, reserve_huge_pages, sh, wait_until};
+use harness::{HUGE_FOLDER, binary, isolated_alone, path, reserve_huge_pages, sh, wait_until};
 use process::Process;
 
 const SOCKET: &str = "/run/lab/vhost.sock";
@@ -56,14 +56,6 @@ pages = "normal"
 "#,
         nsd::PORT
     )
-}
-
-/// A program built beside this test.
-fn binary(name: &str) -> PathBuf {
-    let this = std::env::current_exe().unwrap();
-    let file = this.parent().and_then(Path::parent).unwrap().join(name);
-    assert!(file.exists(), "{} is missing: cargo build --release --bins", file.display());
-    file
 }
 
 #[test]

@@ -211,7 +211,8 @@ impl<'c> Instance<'c> {
         self.hand_over.set_role(services.role());
         let (ports, watch) = (&services.ports, &services.watch);
         let are_closed = ports.are_closed(services.config, self.hand_over.wanted(), watch);
-        if self.hand_over.is_asked() {
+        // Once the offer is made, nobody asks for them.
+        if self.hand_over.is_asked() && !self.hand_over.is_under_way() {
             self.hand_over.set_devices(ports.devices(services.config, watch));
         }
         match self.hand_over.turn(now, is_busy, are_closed, || services.is_idle()) {

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(super) struct ReopenedPorts {
     numbers: Vec<usize>,
-    /// When they are opened again, once they are all closed.
+    /// When those that are closed are opened again.
     due: Option<Instant>,
     /// What the process before has closed is tried next at the one time, and until the other.
     taken: Option<(Instant, Instant)>,
@@ -105,12 +105,12 @@ impl RunningPorts {
         serving.map(|port| passed(&config.ports[*port], self.nics[*port].facts())).collect()
     }
 
-    /// The next process has not opened them: they are opened again, once they are all closed.
+    /// The next process has not opened them: each is opened again as soon as it is closed.
     pub(super) fn reopen_later(&mut self, now: Instant) {
         self.reopened.due = (!self.reopened.numbers.is_empty()).then_some(now);
     }
 
-    /// Opens them again, if that is due.
+    /// Opens those again that are closed, if that is due.
     pub(super) fn reopen(
         &mut self,
         config: &Config,

@@ -41,22 +41,14 @@ struct Ends {
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn a_process_over_memif_opens_what_the_one_before_has_closed() {
     let name = "a_process_over_memif_opens_what_the_one_before_has_closed";
-    lab(name, &memif(SOCKET), (SECONDS, MOST), |running, config| {
-        let next = running.hand_over("next", config);
-        await_queries(&next);
-        next
-    });
+    lab(name, &memif(SOCKET), (SECONDS, MOST), follow);
 }
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn a_process_over_virtio_user_opens_what_the_one_before_has_closed() {
     let name = "a_process_over_virtio_user_opens_what_the_one_before_has_closed";
-    lab(name, &virtio_user(), (SECONDS, MOST), |running, config| {
-        let next = running.hand_over("next", config);
-        await_queries(&next);
-        next
-    });
+    lab(name, &virtio_user(), (SECONDS, MOST), follow);
 }
 
 #[test]
@@ -97,8 +89,7 @@ fn other_options_of_a_device_are_refused_and_another_device_is_opened() {
         await_queries(&running);
         let other = memif(OTHER_SOCKET);
         let mut load = start_load("other", &other, UNTIL_ENDED, OTHER_SOCKET);
-        let next = running.hand_over("next", &config.replace(SOCKET, OTHER_SOCKET));
-        await_queries(&next);
+        let next = follow(running, &config.replace(SOCKET, OTHER_SOCKET));
         load.signal("TERM");
         load.wait();
         count("other", MOST);
@@ -131,6 +122,13 @@ fn lab(
         count("load", most);
         left.stop();
     });
+}
+
+/// The next process takes over, and clients ask it.
+fn follow(running: Pmdns, config: &str) -> Pmdns {
+    let next = running.hand_over("next", config);
+    await_queries(&next);
+    next
 }
 
 /// Waits until clients ask this process, and have asked for all names.

@@ -67,10 +67,15 @@ socket = "/run/pmdns/control.sock"
 C
 }
 
-# serve CONFIG NAME: starts pmdns and waits until it answers; its log and last counters are files of that name.
-serve() {
+# launch CONFIG NAME: starts pmdns; its log and last counters are files of that name.
+launch() {
     setsid "$T/pmdns" run -c "$1" --json > "$T/$2.json" 2> "$T/$2.log" < /dev/null &
     echo $! > /run/pmdns.pid
+}
+
+# serve CONFIG NAME: launches pmdns and waits until it answers.
+serve() {
+    launch "$@"
     local tries=0
     until "$T/pmdns" stats --socket /run/pmdns/control.sock > /dev/null 2>&1; do
         kill -0 "$(cat /run/pmdns.pid)" 2> /dev/null || { cat "$T/$2.log"; return 1; }
@@ -80,12 +85,11 @@ serve() {
     done
 }
 
-# take_over CONFIG NAME: starts the next process, which takes over, and waits until it is the only one.
+# take_over CONFIG NAME: launches the next process, which takes over, and waits until it is the only one.
 take_over() {
     local before tries=0
     before=$(cat /run/pmdns.pid)
-    setsid "$T/pmdns" run -c "$1" --json > "$T/$2.json" 2> "$T/$2.log" < /dev/null &
-    echo $! > /run/pmdns.pid
+    launch "$@"
     while kill -0 "$before" 2> /dev/null; do
         kill -0 "$(cat /run/pmdns.pid)" 2> /dev/null || { cat "$T/$2.log"; echo "$before" > /run/pmdns.pid; return 1; }
         tries=$((tries + 1))
