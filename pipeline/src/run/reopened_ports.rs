@@ -94,6 +94,11 @@ impl RunningPorts {
         self.reopened.numbers.iter().any(|port| watch.is_closing(*port))
     }
 
+    /// Whether one serves beside the next process, which has opened another device.
+    pub(super) fn is_any_beside(&self, watch: &PortWatch) -> bool {
+        self.reopened.numbers.iter().any(|port| watch.serves(*port))
+    }
+
     /// Whether none is closed, so that nothing is left to be opened.
     pub(super) fn are_all_open(&self, watch: &PortWatch) -> bool {
         !self.reopened.numbers.iter().any(|port| watch.is_closed(*port))

@@ -54,6 +54,8 @@ use crate::zone_limits::ZoneLimiter;
 
 /// A core that has published after so long has polled all of its queues. It does so every 10 ms.
 const QUIET: Duration = Duration::from_millis(20);
+/// A client that knows no other port on its link yet, as its neighbour table is old, has asked again by then.
+const QUIET_BESIDE: Duration = Duration::from_secs(1);
 
 /// The parts of an instance that requests and reloads concern.
 pub(super) struct Services<'c> {
@@ -346,7 +348,9 @@ impl<'c> Services<'c> {
         if *received != totals.received {
             (*received, *since) = (totals.received, now);
         }
-        let quiet = *since + self.gauges.clock.ticks_of(QUIET);
+        let is_beside = self.ports.is_any_beside(&self.watch);
+        let least = if is_beside { QUIET_BESIDE } else { QUIET };
+        let quiet = *since + self.gauges.clock.ticks_of(least);
         let connections = self.streams.as_ref().map_or(0, StreamClients::connections);
         connections == 0 && totals.held == 0 && self.gauges.published().all(|tick| tick > quiet)
     }
