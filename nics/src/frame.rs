@@ -192,7 +192,6 @@ impl Frame {
 
     /// The checksum work left to the port, if any.
     #[inline]
-    #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only real ports offload"))]
     pub(crate) fn offload(&self) -> Option<Offload> {
         (self.marks & OFFLOAD != 0).then_some(Offload {
             l2_len: self.l2_len,
@@ -236,7 +235,6 @@ pub(crate) enum Origin {
 
 /// Checksum work left to the port.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "only real ports offload"))]
 pub(crate) struct Offload {
     pub(crate) l2_len: u8,
     pub(crate) l3_len: u8,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_config::narrow::{to_u8, to_u16, to_usize};
-use pmdns_engine::engine::{Engine, EngineError, EngineParts, Gauges};
+use pmdns_engine::engine::{Engine, EngineError, EngineParts, FromBefore, Gauges};
 use pmdns_engine::topology::{Topology, TopologyError};
 use pmdns_nics::pcap::{Capture, PcapError, PcapWriter};
 use pmdns_nics::{Burst, FRAME_ROOM, FramePool, HeapPool, MAX_BURST, Nic, Queues, memory};
@@ -93,7 +93,7 @@ pub fn replay(config: &Config, input: &Path, output: Option<&Path>) -> Result<Re
         pool,
         streams: None,
         load_encrypted: pmdns_encrypted::load,
-        passed: None,
+        passed: FromBefore::default(),
     })?;
     let clients = clients.zip(engine.clients.take());
     let start = |(open, table): (OpenClients, _)| open.without_journal().start(table, None, None);

@@ -85,6 +85,15 @@ impl OpenSockets {
         self.0.push((Passed::Tap(name), tap));
     }
 
+    /// An end of the way for frames, with the names of the other process's ports.
+    pub(crate) fn take_relay(&mut self) -> Option<(Vec<String>, OwnedFd)> {
+        let place = self.0.iter().position(|(passed, _)| matches!(passed, Passed::Relay(_)))?;
+        match self.0.swap_remove(place) {
+            (Passed::Relay(ports), end) => Some((ports, end)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {
         self.0.push((Passed::Socket(key.to_owned(), address), socket));
     }

@@ -103,6 +103,8 @@ mod handover_streams;
 mod handover_tap;
 #[path = "lab/handover_transfer.rs"]
 mod handover_transfer;
+#[path = "lab/handover_waiting.rs"]
+mod handover_waiting;
 #[path = "lab/handover_xdp.rs"]
 mod handover_xdp;
 #[path = "lab/hitters.rs"]

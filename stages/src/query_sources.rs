@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pmdns_config::narrow::{low_u8, to_u8};
 
@@ -57,6 +57,8 @@ impl Owner {
     pub const MAX_THREAD: u8 = u8::MAX - 1;
     /// The highest number of a slot.
     pub const MAX_SLOT: u32 = (1 << SLOT_BITS) - 1;
+    /// The process before this one, which still waits for replies to its own queries. No thread has so high a number.
+    pub const BESIDE: Self = Self { thread: Self::MAX_THREAD, slot: 0 };
 
     /// The owner as an entry of the table, which is not 0. `None`: its numbers are too high.
     #[inline]
@@ -82,6 +84,8 @@ pub struct QuerySources {
     sources: Box<[Source]>,
     /// For each source an entry by UDP port: `FREE`, or the owner.
     owners: Box<[AtomicU32]>,
+    /// Whether the process before this one may wait on the UDP ports without an owner.
+    is_beside: AtomicBool,
 }
 
 impl QuerySources {
@@ -92,7 +96,7 @@ impl QuerySources {
     pub fn new(sources: Vec<Source>) -> Self {
         assert!(sources.len() <= MAX_SOURCES, "the configuration bounds the query sources");
         let owners = (0..sources.len() * PORTS).map(|_| AtomicU32::new(FREE)).collect();
-        Self { sources: sources.into(), owners }
+        Self { sources: sources.into(), owners, is_beside: AtomicBool::new(false) }
     }
 
     /// Every source, by index.
@@ -151,7 +155,15 @@ impl QuerySources {
     /// Which query waits on a UDP port.
     #[inline]
     pub fn owner(&self, source: SourceIndex, udp_port: u16) -> Option<Owner> {
-        Owner::of_word(self.entry(source, udp_port)?.load(Ordering::Relaxed))
+        Owner::of_word(self.entry(source, udp_port)?.load(Ordering::Relaxed)).or_else(|| {
+            let is_beside = udp_port >= FIRST_PORT && self.is_beside.load(Ordering::Relaxed);
+            is_beside.then_some(Owner::BESIDE)
+        })
+    }
+
+    /// Whether the process before this one may wait on the UDP ports that have no owner: then it is the [owner](Owner::BESIDE).
+    pub fn set_beside(&self, is_beside: bool) {
+        self.is_beside.store(is_beside, Ordering::Relaxed);
     }
 
     /// How many UDP ports have an owner. It reads the whole table.
@@ -234,6 +246,20 @@ mod tests {
         assert!(table.claim(SourceIndex(0), FIRST_PORT, ME));
         assert!(table.claim(SourceIndex(0), u16::MAX, ME));
         assert_eq!(table.claimed(), 2);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_here_is_for_the_process_before_as_long_as_it_is_there() {
+        let table = table();
+        let source = SourceIndex(0);
+        assert!(table.claim(source, 5000, ME));
+        table.set_beside(true);
+        let owner = |port| table.owner(source, port);
+        assert_eq!([owner(5000), owner(5001), owner(53)], [Some(ME), Some(Owner::BESIDE), None]);
+        assert_eq!(table.owner(SourceIndex(3), 5001), None, "there is no such source");
+        assert!(table.claim(source, 5001, OTHER), "it is free here");
+        table.set_beside(false);
+        assert_eq!([owner(5001), owner(5002)], [Some(OTHER), None]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ counters! {
         announced: counter,
         /// Queries of health checks; they are among `made`.
         probes: counter,
+        /// Frames of the other process in a hand-over, taken in or sent for it; they are among `made`.
+        relayed: counter,
         /// Packets that went to the slow path.
         slow_path: counter,
         /// Frames for this host, but not for pmdns.

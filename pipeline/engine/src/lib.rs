@@ -33,6 +33,7 @@ pub mod news;
 pub mod observe;
 pub mod ports;
 pub mod probe;
+pub mod relay;
 mod reply_rings;
 pub mod ring;
 mod ring_shares;

@@ -77,12 +77,12 @@ impl PortWatch {
         }
     }
 
-    /// Closes a port that serves, once the data cores have left its queues.
-    pub fn close(&mut self, port: usize, news: &NewsBoard) {
+    /// Closes a port that serves, once the data cores have left its queues for others, which are not of its device.
+    pub fn close(&mut self, port: usize, others: Queues, news: &NewsBoard) {
         let watched = &mut self.ports[port];
         if watched.state == PortState::Serving {
             watched.state = PortState::Closing;
-            news.leave(port);
+            news.bring(port, others);
         }
     }
 
@@ -339,9 +339,10 @@ mod tests {
     #[test]
     fn a_port_is_closed_when_its_queues_are_left_and_serves_with_those_that_are_brought() {
         let mut lab = Lab::new(&[true]);
-        lab.watch.close(0, &lab.news);
+        lab.watch.close(0, Queues::none(1, 1), &lab.news);
         lab.turn();
-        assert!(lab.news[0].leaves() && lab.news[0].is_up(), "the next process has its link");
+        assert!(lab.news[0].is_up(), "the next process has its link");
+        assert!(lab.news[0].take_rx().is_some() && lab.news[0].take_tx().is_some());
         assert!(!lab.watch.is_closed(0) && lab.watch.has_device(0), "a data core has a queue yet");
         assert!(!lab.watch.serves(0));
         lab.hands[0].set(QUEUES_ARE_GONE, true);
@@ -351,9 +352,9 @@ mod tests {
         let before = (lab.news.changes(), lab.news[0].ups());
         lab.watch.opened(0, lab.nics[0].as_ref(), Queues::none(1, 1), &lab.news);
         assert_eq!((lab.news.changes(), lab.news[0].ups()), (before.0 + 1, before.1 + 1));
-        assert!(!lab.news[0].leaves() && lab.watch.serves(0));
+        assert!(lab.watch.serves(0));
         assert!(lab.news[0].take_rx().is_some() && lab.news[0].take_rx().is_none());
-        lab.watch.close(0, &lab.news);
+        lab.watch.close(0, Queues::default(), &lab.news);
         assert!(lab.news[0].take_tx().is_none(), "what nobody has taken goes too");
     }
 
@@ -361,7 +362,7 @@ mod tests {
     fn a_port_that_is_opened_again_has_a_while_to_find_its_link() {
         for comes in [true, false] {
             let mut lab = Lab::new(&[true]);
-            lab.watch.close(0, &lab.news);
+            lab.watch.close(0, Queues::default(), &lab.news);
             lab.hands[0].set(QUEUES_ARE_GONE, true);
             lab.hands[0].set(LINK, false);
             lab.turn();

@@ -1,7 +1,8 @@
 //! The rings of one data core to the threads of the slow path. They carry what came over a port for the queries of these
-//! threads: replies of upstreams, ICMP errors, and advertisements of next hops.
+//! threads: replies of upstreams, ICMP errors, and advertisements of next hops. In a hand-over some are for the process before.
 
 use pmdns_stages::arrival::Arrival;
+use pmdns_stages::query_sources::Owner;
 use pmdns_stages::{Batch, Packet};
 
 use crate::counters::Tally;
@@ -14,13 +15,15 @@ const MAX_ADVERTISEMENTS: u32 = 32;
 /// Rings by thread, and the packets to be sent this turn.
 pub(crate) struct ReplyRings {
     rings: Vec<(RingSender<Packet>, Batch)>,
+    /// That of what is for the process before.
+    beside: Option<(RingSender<Packet>, Batch)>,
     /// Advertisements that may still pass.
     advertisements: u32,
 }
 
 impl Default for ReplyRings {
     fn default() -> Self {
-        Self { rings: Vec::new(), advertisements: MAX_ADVERTISEMENTS }
+        Self { rings: Vec::new(), beside: None, advertisements: MAX_ADVERTISEMENTS }
     }
 }
 
@@ -28,6 +31,11 @@ impl ReplyRings {
     /// Adds the ring to the next thread.
     pub(crate) fn push(&mut self, ring: RingSender<Packet>) {
         self.rings.push((ring, Batch::new()));
+    }
+
+    /// Sets the ring of what is for the process before.
+    pub(crate) fn set_beside(&mut self, ring: RingSender<Packet>) {
+        self.beside = Some((ring, Batch::new()));
     }
 
     /// Lets next hops speak again.
@@ -49,8 +57,12 @@ impl ReplyRings {
             };
             self.advertisements = left;
         }
-        let thread = arrival.map(Arrival::thread);
-        match thread.and_then(|thread| self.rings.get_mut(usize::from(thread))) {
+        let lane = match arrival {
+            Some(arrival) if arrival.owner() == Some(Owner::BESIDE) => self.beside.as_mut(),
+            Some(arrival) => self.rings.get_mut(usize::from(arrival.thread())),
+            None => None,
+        };
+        match lane {
             Some((_, staged)) if !staged.is_full() => staged.push(packet),
             _ => tally.replies_lost += 1,
         }
@@ -59,7 +71,7 @@ impl ReplyRings {
     /// Sends what was kept. If a ring is full, the newest packets are dropped: their queries are tried again.
     #[inline]
     pub(crate) fn flush(&mut self, tally: &mut Tally) {
-        for (ring, staged) in &mut self.rings {
+        for (ring, staged) in self.rings.iter_mut().chain(&mut self.beside) {
             if !staged.is_empty() {
                 tally.replies += ring.push_batch(staged) as u64;
                 tally.replies_lost += staged.len() as u64;
@@ -71,7 +83,6 @@ impl ReplyRings {
 
 #[cfg(test)]
 mod tests {
-    use pmdns_stages::query_sources::Owner;
     use pmdns_stages::testing::frame_of;
 
     use super::*;
@@ -133,6 +144,20 @@ mod tests {
         let arrived = receivers.iter_mut().map(|ring| std::iter::from_fn(|| ring.pop()).count());
         assert_eq!(arrived.collect::<Vec<_>>(), [8, 1]);
         assert_eq!((tally.replies, tally.replies_lost), (9, 12));
+    }
+
+    #[test]
+    fn what_is_for_the_process_before_has_a_ring_of_its_own() {
+        let (mut rings, mut receivers) = rings(1, 8);
+        let (sender, mut before) = ring(8);
+        rings.set_beside(sender);
+        let mut tally = Tally::default();
+        for key in [reply(0).key, Arrival::TooBig(Owner::BESIDE).key(), reply(1).key] {
+            rings.stage(packet(key), &mut tally);
+        }
+        rings.flush(&mut tally);
+        assert_eq!((tally.replies, tally.replies_lost), (2, 1));
+        assert!(receivers[0].pop().is_some() && before.pop().is_some());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use pmdns_stages::wire::name::Seed;
 use crate::clock::SteppedTime;
 use crate::clock::{Clock, FIRST_SECOND};
 use crate::encrypted::asked_by_test;
-use crate::engine::{Engine, EngineParts, EngineStreams, Gauges, random_seed};
+use crate::engine::{Engine, EngineParts, EngineStreams, FromBefore, Gauges, random_seed};
 use crate::exceptions::TapThread;
 use crate::lending::LimitsLender;
 use crate::line::{StageParts, Stages};
@@ -27,6 +27,7 @@ use crate::lookup_line::LookupLine;
 use crate::news::AllPortNews;
 use crate::observe::ObserverLender;
 use crate::probe::Prober;
+use crate::relay::RelayRings;
 use crate::rules::RulesPublisher;
 use crate::slowpath::{Parts, SlowPathParts};
 use crate::topology::Topology;
@@ -132,6 +133,8 @@ pub struct Rig {
     pub zone_limits: Option<LimitsLender>,
     /// Asks the workers for health checks.
     pub prober: Prober,
+    /// Passes frames of another process.
+    pub relay: RelayRings,
     /// The plan.
     pub topology: Topology,
     /// The news of the port for the workers.
@@ -203,7 +206,7 @@ impl Rig {
             pool: pool.clone(),
             streams,
             load_encrypted: asked_by_test,
-            passed: None,
+            passed: FromBefore::default(),
         };
         let engine = Engine::build_from(clock, seed, parts).expect("the engine can be built");
         let Engine {
@@ -217,10 +220,12 @@ impl Rig {
             clients,
             news,
             prober,
+            relay,
             zone_limits,
             ..
         } = engine;
         let (rules, prober) = (rules.expect("nobody took them"), prober.expect("nobody took it"));
+        let relay = relay.expect("nobody took it");
         Self {
             workers,
             slow_path,
@@ -232,6 +237,7 @@ impl Rig {
             clients,
             zone_limits,
             prober,
+            relay,
             topology,
             news,
             pool,

@@ -223,6 +223,7 @@ impl Worker {
             self.ends.replies.renew();
             self.poll_ports(end);
             self.take_probes();
+            self.take_relayed();
             self.tally.published_ticks = end;
             self.publish();
             self.tally.housekeeping_ticks += self.means.clock.now().saturating_sub(end);

@@ -2,19 +2,21 @@
 //! Descriptors come beside an offer.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages, of what passes with them, and of the order in which they are said.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// The most descriptors of an offer: as many as one packet of a local socket carries (`SCM_MAX_FD`, unix(7)).
 pub const MAX_PASSED: usize = 253;
+/// The most next hops of an offer.
+pub const MAX_PASSED_HOPS: usize = 192;
 
 /// The bounds of a hand-over. After them the process that waits goes on without the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,9 @@ pub struct Offer {
     /// The devices that one process at a time can have. It closes them when the next one serves.
     #[serde(default)]
     pub devices: Vec<PassedDevice>,
+    /// Where next hops are. The next process uses these at once, and asks for them.
+    #[serde(default)]
+    pub hops: Vec<PassedHop>,
 }
 
 /// A device that the outgoing process closes, and the incoming one opens.
@@ -109,6 +114,17 @@ pub struct PassedDevice {
     pub device: String,
     /// What the next process plans with before it has the device.
     pub facts: serde_json::Value,
+}
+
+/// A next hop that has answered the outgoing process not long ago.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedHop {
+    /// The port's name in the configuration.
+    pub port: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address.
+    pub mac: [u8; 6],
 }
 
 /// What a node is to clients and to the nodes beside it.
@@ -136,6 +152,8 @@ pub enum Passed {
     Crashes,
     /// The kernel's end of a port: the name of the interface.
     Tap(String),
+    /// One end of the way for frames between both processes: the names of the outgoing one's ports, by number.
+    Relay(Vec<String>),
 }
 
 /// What has to be known of a cache's memory.
@@ -175,6 +193,9 @@ pub enum BadMessage {
         /// Of them are named.
         named: usize,
     },
+    /// It has too many next hops.
+    #[error("an offer with {0} next hops, where {MAX_PASSED_HOPS} are the most")]
+    Hops(usize),
 }
 
 impl FromIncoming {
@@ -194,7 +215,7 @@ impl FromOutgoing {
     pub fn read(packet: &[u8], descriptors: usize) -> Result<Self, BadMessage> {
         let message = serde_json::from_slice(fitting(packet)?)?;
         let named = match &message {
-            Self::Offer(offer) => offer.passed.len(),
+            Self::Offer(offer) => fitting_offer(offer)?.passed.len(),
             _ => 0,
         };
         match named == descriptors && named <= MAX_PASSED {
@@ -209,8 +230,16 @@ impl FromOutgoing {
             Self::Offer(Offer { passed, .. }) if passed.len() > MAX_PASSED => {
                 Err(BadMessage::Descriptors { came: passed.len(), named: passed.len() })
             }
+            Self::Offer(offer) => fitting_offer(offer).and_then(|_| written(self)),
             _ => written(self),
         }
+    }
+}
+
+fn fitting_offer(offer: &Offer) -> Result<&Offer, BadMessage> {
+    match offer.hops.len() <= MAX_PASSED_HOPS {
+        true => Ok(offer),
+        false => Err(BadMessage::Hops(offer.hops.len())),
     }
 }
 
@@ -233,6 +262,11 @@ mod tests {
 
     use super::*;
 
+    fn hop() -> PassedHop {
+        let address = "fd00:1234:5678:9abc:def0:1234:5678:9abc".parse().unwrap();
+        PassedHop { port: "the port to our upstreams".to_owned(), address, mac: [0xfe; 6] }
+    }
+
     fn offer(sockets: usize) -> FromOutgoing {
         let socket = Passed::Socket("streams.tcp".to_owned(), "[::1]:53".parse().unwrap());
         let mut passed = vec![socket; sockets];
@@ -254,6 +288,7 @@ mod tests {
                 device: "net_memif0,mac=02:00:00:00:00:01".to_owned(),
                 facts: serde_json::json!({ "queues": [2, 4], "offloads": { "rx": u64::MAX } }),
             }],
+            hops: vec![hop(); MAX_PASSED_HOPS],
         })
     }
 
@@ -287,7 +322,16 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_need_not_have_devices() {
+    fn an_offer_with_too_many_next_hops_is_neither_written_nor_read() {
+        let hops = vec![hop(); MAX_PASSED_HOPS + 1];
+        let offer = FromOutgoing::Offer(Offer { hops, ..Offer::default() });
+        let errors =
+            [offer.written(), FromOutgoing::read(&written(&offer).unwrap(), 0).map(|_| Vec::new())];
+        assert!(errors.iter().all(|error| matches!(error, Err(BadMessage::Hops(_)))), "{errors:?}");
+    }
+
+    #[test]
+    fn an_offer_need_not_have_devices_or_next_hops() {
         let packet = br#"{"offer":{"version":"1","passed":[]}}"#;
         let FromOutgoing::Offer(offer) = FromOutgoing::read(packet, 0).unwrap() else {
             panic!("it is an offer");

@@ -142,8 +142,12 @@ impl Channel {
         poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count > 0)
     }
 
-    /// Ends the process at the other end.
-    pub(crate) fn kill(&self) -> io::Result<()> {
-        Ok(pidfd_send_signal(&self.peer, Signal::KILL)?)
+    /// Ends the process at the other end, unless it has ended.
+    pub(crate) fn end(&self) {
+        if !self.has_ended()
+            && let Err(error) = pidfd_send_signal(&self.peer, Signal::KILL)
+        {
+            tracing::error!("the other process cannot be ended: {error}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_handover::{
-    FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, Offer, PassedDevice,
+    FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, PassedDevice, PassedHop,
 };
 
 use super::channel::{Channel, MAX_PACKETS, Received};
@@ -41,6 +41,8 @@ pub struct TakeOver {
     is_second: bool,
     /// Devices that it closes before this one opens them.
     devices: Vec<PassedDevice>,
+    /// Where it has found next hops.
+    hops: Vec<PassedHop>,
     /// What operators have said of the node.
     role: NodeRole,
     /// When the process before has closed the channel.
@@ -76,15 +78,17 @@ impl TakeOver {
             sockets,
             is_second: false,
             devices: Vec::new(),
+            hops: Vec::new(),
             role,
             left: None,
             stop,
         };
         loop {
             match begun.next()? {
-                IncomingOutput::Prepare(Offer { version, is_second, role, devices, .. }) => {
-                    (begun.is_second, begun.role, begun.devices) = (!is_second, role, devices);
-                    tracing::info!("pmdns {version} passes its sockets");
+                IncomingOutput::Prepare(offer) => {
+                    (begun.is_second, begun.role) = (!offer.is_second, offer.role);
+                    (begun.devices, begun.hops) = (offer.devices, offer.hops);
+                    tracing::info!("pmdns {} passes its sockets", offer.version);
                     return Ok(Some(begun));
                 }
                 // It has ended meanwhile.
@@ -102,6 +106,11 @@ impl TakeOver {
     /// The devices that the process before closes before this one opens them.
     pub(crate) fn devices(&self) -> &[PassedDevice] {
         &self.devices
+    }
+
+    /// Where the process before has found next hops.
+    pub(crate) fn hops(&self) -> &[PassedHop] {
+        &self.hops
     }
 
     /// What operators have said of the node before.
@@ -254,7 +263,5 @@ impl TakeOver {
 
 fn kill(before: &Channel) {
     tracing::warn!("the process before does not end: it is ended");
-    if let Err(error) = before.kill() {
-        tracing::error!("the process before cannot be ended: {error}");
-    }
+    before.end();
 }

@@ -7,6 +7,8 @@ mod channel;
 #[cfg(feature = "dpdk")]
 mod devices;
 #[cfg(feature = "dpdk")]
+mod hops;
+#[cfg(feature = "dpdk")]
 mod incoming;
 #[cfg(feature = "dpdk")]
 mod kept;
@@ -21,12 +23,16 @@ mod passed;
 #[cfg(feature = "dpdk")]
 mod process;
 #[cfg(feature = "dpdk")]
+mod relay;
+#[cfg(feature = "dpdk")]
 mod taps;
 
 #[cfg(feature = "dpdk")]
 pub(crate) use self::cache::adopted;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::devices::{is_exclusive, passed, planned};
+#[cfg(feature = "dpdk")]
+pub(crate) use self::hops::{known_hops, passed_hops};
 #[cfg(feature = "dpdk")]
 pub use self::incoming::TakeOver;
 #[cfg(feature = "dpdk")]
@@ -41,5 +47,7 @@ pub(crate) use self::outgoing::HandOver;
 pub(crate) use self::parts::{OpenedForNext, Step};
 #[cfg(feature = "dpdk")]
 pub use self::process::HandoverError;
+#[cfg(feature = "dpdk")]
+pub(crate) use self::relay::RelayToBefore;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::taps::TapsBefore;

@@ -9,9 +9,7 @@ use super::taps::is_over_af_xdp;
 /// What of a configuration cannot pass to another process yet, and what to do.
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let of_port = config.ports.iter().find_map(of_port);
-    let has_port = || config.upstreams.iter().any(|one| config.upstream_port(one).is_some());
-    let of_port = of_port.or_else(|| of_arguments(config));
-    of_port.or_else(|| has_port().then(|| "upstream.port".to_owned())).map(cannot_pass)
+    of_port.or_else(|| of_arguments(config)).map(cannot_pass)
 }
 
 fn is_pair(vlan: &Vlan) -> bool {

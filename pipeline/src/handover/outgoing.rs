@@ -10,10 +10,10 @@ use pmdns_config::Config;
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_handover::{
     FromIncoming, FromOutgoing, HandoverLimits, NodeRole, Offer, Outgoing, OutgoingOutput,
-    PassedDevice,
+    PassedDevice, PassedHop,
 };
-use pmdns_nics::XdpSteering;
 use pmdns_nics::dpdk::{FilesBeside, are_devices_shared, share_devices};
+use pmdns_nics::{RelayEnd, XdpSteering};
 use pmdns_streams::quic_steering::QuicSteering;
 
 use super::cache::CacheWriting;
@@ -22,6 +22,7 @@ use super::kept::Kept;
 use super::obstacles::obstacle;
 use super::parts::{OpenedForNext, Step, UNSTEERED, UNSTEERED_QUIC};
 use super::process::{HandoverError, SOCKET, at, cannot_pass, path};
+use super::relay::RelayToNext;
 use super::taps::{Taps, is_over_af_xdp};
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
@@ -47,8 +48,10 @@ pub(crate) struct HandOver {
     /// Ports over AF_XDP, and how many there are.
     xdp: Vec<XdpSteering>,
     xdp_ports: usize,
-    /// As [told](Self::set_devices).
+    /// As [told](Self::set_ports).
     devices: Vec<PassedDevice>,
+    hops: Vec<PassedHop>,
+    relay: RelayToNext,
     obstacle: Option<String>,
     /// `None`: nothing runs yet.
     cache: Option<CacheWriting>,
@@ -105,6 +108,8 @@ impl HandOver {
             xdp,
             xdp_ports: config.ports.iter().filter(|port| is_over_af_xdp(port)).count(),
             devices: Vec::new(),
+            hops: Vec::new(),
+            relay: RelayToNext::new(config),
             obstacle,
             cache: None,
             kept: kept.unwrap_or_default(),
@@ -193,9 +198,14 @@ impl HandOver {
         self.machine.wanted()
     }
 
-    /// Devices that this process can close for the next one.
-    pub(crate) fn set_devices(&mut self, devices: Vec<PassedDevice>) {
-        self.devices = devices;
+    /// Devices that this process can close for the next one, and where next hops are.
+    pub(crate) fn set_ports(&mut self, devices: Vec<PassedDevice>, hops: Vec<PassedHop>) {
+        (self.devices, self.hops) = (devices, hops);
+    }
+
+    /// The way for frames to the next process.
+    pub(crate) fn relay(&self) -> Option<&Arc<RelayEnd>> {
+        self.relay.end()
     }
 
     /// Operators have said this of the node.
@@ -309,6 +319,7 @@ impl HandOver {
         match refusal {
             None => {
                 self.sockets.drop_lost_taps();
+                self.relay.renew();
                 (self.channel, self.is_closed) = (Some(channel), false);
             }
             Some(why) => {
@@ -327,8 +338,9 @@ impl HandOver {
                     Ok(message) => {
                         let offer = || Offer {
                             version: crate::VERSION.to_owned(),
-                            passed: self.sockets.passed().0,
+                            passed: self.relay.passed(&self.sockets).0,
                             devices: self.devices.clone(),
+                            hops: self.hops.clone(),
                             is_second: self.is_second,
                             role: self.role,
                         };
@@ -357,7 +369,7 @@ impl HandOver {
                     self.share(true);
                     self.steer(Taps::hold);
                 }
-                let (_, sockets) = self.sockets.passed();
+                let (_, sockets) = self.relay.passed(&self.sockets);
                 let sent = self.channel.as_ref().is_none_or(|channel| {
                     channel.say(&message, if is_offer { &sockets } else { &[] })
                 });
@@ -382,11 +394,11 @@ impl HandOver {
                 return Some(Step::Resume);
             }
             // A closed channel may be one of a process that lives.
-            OutgoingOutput::Thaw => self.kill(),
+            OutgoingOutput::Thaw => self.channel.iter().for_each(Channel::end),
             OutgoingOutput::Kill(why) => {
                 tracing::warn!("the process that wants to take over is ended: {why}");
                 self.failure = Some(why);
-                self.kill();
+                self.channel.iter().for_each(Channel::end);
             }
             OutgoingOutput::Close(why) => {
                 tracing::info!("no other process takes over: {why}");
@@ -397,14 +409,6 @@ impl HandOver {
             OutgoingOutput::End => return Some(Step::End),
         }
         None
-    }
-
-    fn kill(&self) {
-        if let Some(channel) = self.channel.as_ref().filter(|channel| !channel.has_ended())
-            && let Err(error) = channel.kill()
-        {
-            tracing::error!("the process that takes over cannot be ended: {error}");
-        }
     }
 
     /// Has everything kept that a crash is to leave.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use pmdns_handover::Passed;
 use pmdns_nics::Tap;
-use socket2::{Protocol, SockRef, Type};
+use socket2::{Domain, Protocol, SockRef, Type};
 
 use super::process::SOCKET;
 
@@ -25,6 +25,7 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
             Passed::Cache(_) => "the cache".to_owned(),
             Passed::Crashes => "its crashes".to_owned(),
             Passed::Tap(name) => format!("the tap {name}"),
+            Passed::Relay(_) => "the way for frames".to_owned(),
         };
         return Err(format!("it has passed {wrong} as {what}; stop it, then start this one"));
     }
@@ -40,6 +41,7 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
     let kind = match passed {
         Passed::Packets(..) => Type::DGRAM,
         Passed::LocalSocket(key, _) if key == SOCKET => Type::SEQPACKET,
+        Passed::Relay(_) => Type::SEQPACKET,
         _ => Type::STREAM,
     };
     let is_there = match passed {
@@ -48,10 +50,12 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
             .as_socket()
             .is_some_and(|address| (address.ip(), address.port()) == (wanted.ip(), wanted.port())),
         Passed::LocalSocket(_, wanted) => socket.local_addr()?.as_pathname() == Some(wanted),
+        Passed::Relay(_) => socket.peer_addr()?.domain() == Domain::UNIX,
         // Memory is tried when it is mapped or read.
         Passed::Cache(_) | Passed::Crashes | Passed::Tap(_) => return Ok(None),
     };
     let listens = || match passed {
+        Passed::Relay(_) => Ok(true),
         // Whoever is connected gets packets of one sender.
         Passed::Packets(..) => {
             Ok(socket.protocol()? == Some(Protocol::UDP) && socket.peer_addr().is_err())

@@ -179,6 +179,8 @@ impl<'c> Instance<'c> {
 
     /// Takes over from the process before, and hands over to the next one.
     fn pass_on(&mut self, now: Instant) {
+        let ports = &mut self.services.ports;
+        ports.relay.turn(ports.has_all());
         if let Some(take_over) = &mut self.take_over {
             match self.services.open_devices(now) {
                 None => {}
@@ -202,6 +204,7 @@ impl<'c> Instance<'c> {
             }
             self.take_over = None;
             self.hand_over.own();
+            self.services.ports.relay.close();
         }
         let services = &mut self.services;
         if !services.take_ports(&mut self.hand_over, now) {
@@ -213,7 +216,7 @@ impl<'c> Instance<'c> {
         let are_closed = ports.are_closed(services.config, self.hand_over.wanted(), watch);
         // Once the offer is made, nobody asks for them.
         if self.hand_over.is_asked() && !self.hand_over.is_under_way() {
-            self.hand_over.set_devices(ports.devices(services.config, watch));
+            services.offer_ports(&mut self.hand_over);
         }
         match self.hand_over.turn(now, is_busy, are_closed, || services.is_idle()) {
             None => {}
@@ -221,7 +224,7 @@ impl<'c> Instance<'c> {
                 tracing::info!("the next process serves; this one answers who still waits");
                 self.servers = None;
                 services.set_accepting(false);
-                services.step_back(self.hand_over.wanted());
+                services.step_back(self.hand_over.wanted(), self.hand_over.relay().cloned());
             }
             Some(Step::Resume) => {
                 services.set_accepting(true);

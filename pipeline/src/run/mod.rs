@@ -10,6 +10,7 @@ mod opened;
 mod passing;
 mod passing_ports;
 mod ports;
+mod relay;
 mod reopened_ports;
 mod services;
 
@@ -28,7 +29,8 @@ use self::opened::Opened;
 use self::ports::{Beside, StartedPorts};
 use crate::control::reload::Written;
 use crate::handover::{
-    HandOver, HandoverError, LeftByCrash, OpenedForNext, TakeOver, TapsBefore, adopted,
+    HandOver, HandoverError, LeftByCrash, OpenedForNext, RelayToBefore, TakeOver, TapsBefore,
+    adopted, known_hops,
 };
 use crate::runtime::{OpenChanges, unix_time};
 use pmdns_control::report::Report;
@@ -80,11 +82,14 @@ pub fn run(
     let quic = opened.quic_steering().map_err(RunError::Copy)?;
     let taps = TapsBefore::of(config, is_beside);
     let devices = take_over.as_ref().map(TakeOver::devices).unwrap_or_default();
+    let hops = take_over.as_ref().map(|before| known_hops(config, before.hops()));
     let beside = Beside { is_there: is_beside, is_first: is_second, devices };
     let mut ports = StartedPorts::start(config, opened.has_streams(), &cores, beside)?;
-    ports.taps = sockets.take_taps();
+    ports.passed.taps = sockets.take_taps();
+    ports.passed.relay = RelayToBefore::of(config, &mut sockets);
+    ports.passed.engine.hops = hops.unwrap_or_default();
     if has_predecessor {
-        ports.cache = adopted(config, sockets.take_cache());
+        ports.passed.engine.memory = adopted(config, sockets.take_cache());
     }
     let xdp = std::mem::take(&mut ports.steerings);
     let beside = ports.eal.files_beside(is_second);

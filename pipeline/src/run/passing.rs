@@ -1,12 +1,15 @@
 //! The state of a hand-over to another process.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use pmdns_control::answers::HandOverState;
 use pmdns_engine::news::PortNews;
+use pmdns_nics::RelayEnd;
 use pmdns_stages::Tick;
 
 use super::services::Services;
+use crate::handover::{HandOver, passed_hops};
 
 /// The state of a hand-over to another process.
 #[derive(Debug, Default)]
@@ -49,10 +52,17 @@ impl Passing {
 }
 
 impl Services<'_> {
+    /// Tells what the offer is to say of ports.
+    pub(super) fn offer_ports(&self, hand_over: &mut HandOver) {
+        let hops = passed_hops(self.config, self.gauges.next_hops.known());
+        hand_over.set_ports(self.ports.devices(self.config, &self.watch), hops);
+    }
+
     /// The next process serves, and opens these devices. This one has the others yet, and answers who does not know better, but
-    /// claims no address any more.
-    pub(super) fn step_back(&mut self, wanted: &[String]) {
+    /// claims no address any more. Frames go from one to the other by `relay`.
+    pub(super) fn step_back(&mut self, wanted: &[String], relay: Option<Arc<RelayEnd>>) {
         self.before_step = Some(self.role());
+        self.ports.relay.open_to_next(relay);
         self.claim.set_standby(true);
         self.ports.close_wanted((self.config, wanted), &mut self.watch, &self.news);
     }
@@ -64,6 +74,7 @@ impl Services<'_> {
         if !role.is_standby {
             self.news.iter().for_each(PortNews::announce_again);
         }
+        self.ports.relay.close();
         self.ports.reopen_later(now);
     }
 }

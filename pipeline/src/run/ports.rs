@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pmdns_config::Config;
 use pmdns_config::narrow::to_u8;
-use pmdns_engine::engine::{Engine, EngineParts, EngineStreams, PassedMemory};
+use pmdns_engine::engine::{Engine, EngineParts, EngineStreams, FromBefore};
 use pmdns_engine::exceptions::interface;
 use pmdns_engine::topology::Topology;
 use pmdns_handover::PassedDevice;
@@ -15,8 +15,9 @@ use pmdns_nics::{FramePool, Nic, PortFacts, Queues, Tap, XdpSteering};
 
 use super::error::RunError;
 use super::passing_ports::PassingPorts;
+use super::relay::Relay;
 use super::reopened_ports::ReopenedPorts;
-use crate::handover::{HandOver, planned};
+use crate::handover::{HandOver, RelayToBefore, planned};
 use crate::streams::{OpenStreams, StreamEntry};
 
 /// The ports that were started, and what the engine gets of them.
@@ -28,14 +29,22 @@ pub(super) struct StartedPorts {
     queues: Vec<Queues>,
     mempool: Mempool,
     streams: Option<EngineStreams>,
-    /// The cache of the process before.
-    pub(super) cache: Option<PassedMemory>,
-    /// The kernel's ends of ports that the process before has passed, with the names of their interfaces.
-    pub(super) taps: Vec<(String, OwnedFd)>,
+    /// What the process before has passed.
+    pub(super) passed: PassedParts,
     /// Ports over AF_XDP: what steers them, and those whose interfaces the process before has yet.
     pub(super) steerings: Vec<XdpSteering>,
     passing: PassingPorts,
     reopened: ReopenedPorts,
+}
+
+/// What another process has passed to this one, of ports and for the engine.
+#[derive(Default)]
+pub(super) struct PassedParts {
+    pub(super) engine: FromBefore,
+    /// The kernel's ends of ports, with the names of their interfaces.
+    pub(super) taps: Vec<(String, OwnedFd)>,
+    /// The way for frames to that process.
+    pub(super) relay: Option<RelayToBefore>,
 }
 
 /// The process before, which has its ports yet.
@@ -114,8 +123,7 @@ impl StartedPorts {
             queues,
             mempool,
             streams: None,
-            cache: None,
-            taps: Vec::new(),
+            passed: PassedParts::default(),
             steerings,
             passing,
             reopened,
@@ -142,8 +150,9 @@ impl StartedPorts {
         config: &Config,
         hand_over: &mut HandOver,
     ) -> Result<(Engine, RunningPorts), RunError> {
-        let Self { eal, topology, nics, facts, queues, mempool, streams, cache, .. } = self;
-        let (mut before, passing, reopened) = (self.taps, self.passing, self.reopened);
+        let Self { eal, topology, nics, facts, queues, mempool, streams, passed, .. } = self;
+        let (passing, reopened) = (self.passing, self.reopened);
+        let PassedParts { engine: passed, taps: mut before, relay } = passed;
         let mut engine = Engine::build(EngineParts {
             config,
             topology: topology.clone(),
@@ -152,7 +161,7 @@ impl StartedPorts {
             pool: FramePool::Dpdk(mempool.clone()),
             streams,
             load_encrypted: pmdns_encrypted::load,
-            passed: cache,
+            passed,
         })?;
         let (reads_taps, mut taps) = (Arc::<AtomicBool>::default(), Vec::new());
         for tap in &mut engine.taps {
@@ -170,7 +179,10 @@ impl StartedPorts {
             }
         }
         hand_over.set_taps(taps);
-        Ok((engine, RunningPorts { eal, topology, nics, passing, reopened, mempool, reads_taps }))
+        let relay = Relay::new(engine.relay.take().expect("nobody took it"), relay);
+        let ports =
+            RunningPorts { eal, topology, nics, passing, reopened, relay, mempool, reads_taps };
+        Ok((engine, ports))
     }
 }
 
@@ -191,6 +203,8 @@ pub(super) struct RunningPorts {
     pub(super) passing: PassingPorts,
     /// Those that this process closes before the next one opens them.
     pub(super) reopened: ReopenedPorts,
+    /// Frames of the other process.
+    pub(super) relay: Relay,
     pub(super) mempool: Mempool,
     /// Whether what the kernel sends is read.
     reads_taps: Arc<AtomicBool>,
@@ -206,8 +220,8 @@ impl RunningPorts {
     /// it: net_af_xdp of DPDK 22.11 keeps those of its fill ring. Then the memory stays mapped until the process ends, which is
     /// now.
     pub(super) fn close(self) -> Result<(), RunError> {
-        let Self { eal, nics, mempool, passing, .. } = self;
-        drop(passing);
+        let Self { eal, nics, mempool, passing, relay, .. } = self;
+        drop((passing, relay));
         nics.into_iter().for_each(Nic::close);
         let missing = mempool.in_use();
         drop(mempool);

@@ -81,7 +81,9 @@ impl RunningPorts {
         news: &NewsBoard,
     ) {
         self.reopened.due = None;
-        self.reopened.with(config, wanted).for_each(|port| watch.close(port, news));
+        self.reopened.with(config, wanted).for_each(|port| {
+            watch.close(port, self.relay.queues(port, &self.topology.ports[port]), news);
+        });
     }
 
     /// Whether this process has none of these devices any more.

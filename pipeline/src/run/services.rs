@@ -352,7 +352,9 @@ impl<'c> Services<'c> {
         let least = if is_beside { QUIET_BESIDE } else { QUIET };
         let quiet = *since + self.gauges.clock.ticks_of(least);
         let connections = self.streams.as_ref().map_or(0, StreamClients::connections);
-        connections == 0 && totals.held == 0 && self.gauges.published().all(|tick| tick > quiet)
+        let has_ended = connections == 0 && totals.held == 0;
+        let waits = self.gauges.slow_path.iter().any(|thread| thread.snapshot().waiting > 0);
+        has_ended && !waits && self.gauges.published().all(|tick| tick > quiet)
     }
 
     /// Whether zones and lists are fetched by another process, and so not by this one.

@@ -132,14 +132,19 @@ impl Pmdns {
 
     /// Starts another one with this config, which takes over from this one, and waits until this one has ended. Returns the other
     /// one.
-    pub(crate) fn hand_over(mut self, name: &str, config: &str) -> Self {
+    pub(crate) fn hand_over(self, name: &str, config: &str) -> Self {
+        self.hand_over_and_count(name, config).0
+    }
+
+    /// The same, with what this one has counted.
+    pub(crate) fn hand_over_and_count(mut self, name: &str, config: &str) -> (Self, Stats) {
         let mut next = Self::launch_as(name, config);
         next.process.wait_for(IS_ALONE);
         let status = self.process.wait();
         assert_eq!(status.code(), Some(0), "pmdns ended with {status}\n{}", self.process.log());
         let stats = Stats::parse(&fs::read_to_string(&self.output).unwrap());
         stats.assert_balanced();
-        next
+        (next, stats)
     }
 
     /// Waits until it has logged this.

@@ -47,9 +47,14 @@ pub(crate) struct Seen {
 impl Stub {
     /// Starts one on this port, UDP and TCP.
     pub(crate) fn start(port: u16) -> Self {
+        Self::start_at("127.0.0.1", port)
+    }
+
+    /// The same at another address.
+    pub(crate) fn start_at(address: &str, port: u16) -> Self {
         let stub = Self { seen: Arc::default() };
-        let udp = UdpSocket::bind(("127.0.0.1", port)).unwrap();
-        let tcp = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let udp = UdpSocket::bind((address, port)).unwrap();
+        let tcp = TcpListener::bind((address, port)).unwrap();
         let (on_udp, on_tcp) = (stub.clone(), stub.clone());
         thread::spawn(move || on_udp.serve_udp(&udp));
         thread::spawn(move || on_tcp.serve_tcp(&tcp));

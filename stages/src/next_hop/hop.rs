@@ -122,6 +122,19 @@ impl Hop {
         }
     }
 
+    /// Begins with what another process knows of its place, unless no host has such a MAC address. It is used from now on,
+    /// and everybody is asked on the first turn, for it may have moved meanwhile.
+    pub(super) fn begin_at(&mut self, mac: [u8; 6]) {
+        if !is_host(mac) {
+            return;
+        }
+        self.row.mac = mac;
+        self.row.state = HopState::Stale;
+        // The first turn bounds it, which knows the time.
+        self.usable_until = Duration::MAX;
+        self.asks_all = true;
+    }
+
     /// When it is to be asked.
     pub(super) fn next_probe(&self) -> Duration {
         self.next_probe
@@ -139,6 +152,7 @@ impl Hop {
     /// Draws the consequences of the time that has passed. Says whether there were any.
     pub(super) fn settle(&mut self, now: Duration) -> bool {
         let (before, waited) = (self.row.state, self.is_waiting);
+        self.usable_until = self.usable_until.min(now + USABLE);
         if self.is_waiting && now >= self.next_probe {
             self.is_waiting = false;
             self.unanswered = self.unanswered.saturating_add(1);
@@ -213,8 +227,7 @@ impl Hop {
     ) -> bool {
         let answers = message.solicited && self.is_waiting;
         // The kernel's end of a net_tap port has the port's own address, so an answer may have it.
-        let is_another = message.mac != ours || answers;
-        let is_host = !is_group(message.mac[0]) && message.mac != [0; 6] && is_another;
+        let is_host = is_host(message.mac) && (message.mac != ours || answers);
         let known = self.row.state.is_usable().then_some(self.row.mac);
         let moves = known.is_some_and(|known| known != message.mac);
         let may_move = message.override_ && (answers || !self.is_recent(now));
@@ -282,4 +295,9 @@ impl Hop {
         self.asks_all = false;
         self.unanswered = 0;
     }
+}
+
+/// Whether a host may have this MAC address.
+fn is_host(mac: [u8; 6]) -> bool {
+    !is_group(mac[0]) && mac != [0; 6]
 }

@@ -13,6 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use pmdns_nics::{Burst, FramePool};
 pub use self::hop::HopChange;
 use self::hop::{Hop, Spread};
 pub use self::routes::{LinkAddresses, MAX_HOPS, NextHop, Routes};
-pub use self::table::{HopAddress, HopCounts, HopPlan, HopReport, HopState, HopTable};
+pub use self::table::{HopAddress, HopCounts, HopPlan, HopReport, HopState, HopTable, KnownHop};
 use crate::neighbor::message::NeighborMessage;
 use crate::ports::Ports;
 use crate::wire::name::Seed;
@@ -70,6 +71,17 @@ impl NextHops {
         }
     }
 
+    /// Begins with those that another process has found, before the first turn. Others than those of the plans are left out. Each
+    /// is asked for on the first turn all the same.
+    pub fn with_known(mut self, known: &[KnownHop]) -> Self {
+        for KnownHop { port, address, mac } in known {
+            let Some(number) = self.number_of(*port, *address) else { continue };
+            self.hops[number].begin_at(*mac);
+            self.publish(number);
+        }
+        self
+    }
+
     /// Where they are, for all threads.
     pub fn table(&self) -> &Arc<HopTable> {
         &self.table
@@ -101,9 +113,8 @@ impl NextHops {
 
     /// Takes in what was heard on a port. Says whether it was believed.
     pub fn receive(&mut self, port: usize, message: &NeighborMessage, now: Duration) -> bool {
-        let is_it = |hop: &Hop| hop.plan.port == port && hop.plan.address == message.address;
-        let Some(number) = self.hops.iter().position(is_it) else { return false };
-        let ours = self.ports.get(port).map_or([0; 6], |port| port.mac);
+        let Some(number) = self.number_of(port, message.address) else { return false };
+        let ours = self.mac_of(port);
         let believed = self.hops[number].receive(message, ours, now, &mut self.spread);
         self.publish(number);
         self.next_due = self.next_due.min(self.hops[number].next_probe());
@@ -186,6 +197,15 @@ impl NextHops {
             hop.state_ends().map_or(probe, |end| end.min(probe))
         };
         self.hops.iter().map(due).min().unwrap_or(Duration::MAX)
+    }
+
+    fn number_of(&self, port: usize, address: IpAddr) -> Option<usize> {
+        self.hops.iter().position(|hop| hop.plan.port == port && hop.plan.address == address)
+    }
+
+    /// Our hardware address on a port.
+    fn mac_of(&self, port: usize) -> [u8; 6] {
+        self.ports.get(port).map_or([0; 6], |port| port.mac)
     }
 
     fn publish(&mut self, number: usize) {

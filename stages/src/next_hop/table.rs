@@ -89,6 +89,17 @@ pub struct HopAddress {
     pub is_fresh: bool,
 }
 
+/// A next hop that some process has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownHop {
+    /// The number of the port it is on.
+    pub port: usize,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+}
+
 /// A next hop, as reports show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopReport {
@@ -147,6 +158,14 @@ impl HopTable {
         let [_, port, mac @ ..] = word.to_be_bytes();
         let place = HopAddress { port, mac, is_fresh: word & FRESH != 0 };
         (word & USABLE != 0).then_some(place)
+    }
+
+    /// Those that have answered not long ago, and where they are.
+    pub fn known(&self) -> impl Iterator<Item = KnownHop> {
+        self.plans.iter().enumerate().filter_map(|(hop, plan)| {
+            let place = self.find(hop).filter(|place| place.is_fresh)?;
+            Some(KnownHop { port: plan.port, address: plan.address, mac: place.mac })
+        })
     }
 
     /// Says that queries over a next hop get no replies, or that none can leave because it is not found. Its owner then asks
@@ -236,6 +255,8 @@ mod tests {
             table.publish(0, &Row { state, mac, ..Row::default() });
             let place = expected.map(|is_fresh| HopAddress { port: 255, mac, is_fresh });
             assert_eq!(table.find(0), place, "{state:?}");
+            let known = KnownHop { port: 255, address: [10, 0, 0, 1].into(), mac };
+            assert!(table.known().eq((expected == Some(true)).then_some(known)), "{state:?}");
             assert_eq!(table.report(Duration::ZERO).next().unwrap().state, state);
         }
     }

@@ -1,10 +1,9 @@
 //! The state machine, with a clock that only the test moves.
 
 mod doubt;
+mod known;
 mod link;
 mod orders;
-
-use std::net::IpAddr;
 
 use pmdns_nics::HeapPool;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pmdns_config::Config;
 use pmdns_nics::PortFacts;
-use pmdns_stages::next_hop::{HopTable, LinkAddresses, NextHops, Routes};
+use pmdns_stages::next_hop::{HopTable, KnownHop, LinkAddresses, NextHops, Routes};
 use pmdns_stages::ports::{Claim, Port, Ports};
 use pmdns_stages::query_sources::{QuerySources, Source};
 use pmdns_stages::wire::name::Seed;
@@ -29,8 +29,8 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// The ports of a configuration, whose devices have these facts.
-    pub fn new(config: &Config, facts: &[PortFacts], seed: Seed) -> Self {
+    /// The ports of a configuration, whose devices have these facts. It begins with the next hops that are known.
+    pub fn new(config: &Config, facts: &[PortFacts], seed: Seed, known: &[KnownHop]) -> Self {
         let upstream = |one| Some((config.upstream_port(one)?, one.address.ip()?));
         let upstreams: Vec<_> = config.upstreams.iter().map(upstream).collect();
         let links: Vec<LinkAddresses> = config.ports.iter().map(link).collect();
@@ -56,7 +56,7 @@ impl Asking {
         let streams = facts.get(config.ports.len()).map(|_| Port::streams());
         // The last one is that of health checks.
         let ports: Ports = ports.chain(streams).chain([Port::probes()]).collect();
-        let seeker = NextHops::new(routes.plans(), Arc::clone(&ports), seed);
+        let seeker = NextHops::new(routes.plans(), Arc::clone(&ports), seed).with_known(known);
         let table = Arc::clone(seeker.table());
         Self { ports, claim, sources, routes: Arc::new(routes), table, seeker: Some(seeker) }
     }

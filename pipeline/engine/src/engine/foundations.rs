@@ -11,6 +11,7 @@ use pmdns_nics::{FramePool, PortFacts, Queues};
 use pmdns_stages::cache::{Cache, Retention, Writer};
 use pmdns_stages::client_table::{ClientTable, ClientTableWriter};
 use pmdns_stages::exceptions::KnownRouters;
+use pmdns_stages::next_hop::KnownHop;
 use pmdns_stages::policy::{Digest, Ruleset};
 use pmdns_stages::wire::name::Seed;
 
@@ -53,8 +54,17 @@ pub struct EngineParts<'p> {
     pub streams: Option<EngineStreams>,
     /// Who asks encrypted upstreams.
     pub load_encrypted: LoadEncrypted,
-    /// The cache of the process before.
-    pub passed: Option<PassedMemory>,
+    /// What the process before has passed.
+    pub passed: FromBefore,
+}
+
+/// What the process before has passed, if there is one.
+#[derive(Default)]
+pub struct FromBefore {
+    /// Its cache.
+    pub memory: Option<PassedMemory>,
+    /// The next hops that it has found, on the ports of this process.
+    pub hops: Vec<KnownHop>,
 }
 
 /// The cache's memory of another process, which may still write to it.
@@ -94,8 +104,8 @@ impl Foundations {
         let EngineParts { config, topology, facts, queues, pool, streams, load_encrypted, passed } =
             parts;
         let shards = topology.slow_path_shards;
-        let (cache, writers, arena) = cache(config, facts, passed, shards, seed)?;
-        let asking = Asking::new(config, facts, seed);
+        let (cache, writers, arena) = cache(config, facts, passed.memory, shards, seed)?;
+        let asking = Asking::new(config, facts, seed, &passed.hops);
         let gateways = config.ports.iter().flat_map(|port| port.gateways.iter().copied());
         let peers = Arc::new(KnownRouters::new(gateways, seed));
         let rings = Rings::lay(RingNeeds {
@@ -104,9 +114,10 @@ impl Foundations {
             queues,
             pool: &pool,
             ports: &asking.ports,
+            sources: &asking.sources,
             peers: &peers,
             seed,
-            ticks_per_second: clock.ticks_per_second(),
+            clock,
         });
         let (gauged, next_hops) = (Arc::clone(&rings.gauges), Arc::clone(&asking.table));
         let upstreams = UpstreamsInUse::new(config, load_encrypted);

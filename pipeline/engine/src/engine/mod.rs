@@ -23,7 +23,7 @@ use pmdns_stages::wire::name::Seed;
 
 pub use self::asking::Asking;
 pub use self::error::EngineError;
-pub use self::foundations::{EngineParts, EngineStreams, PassedMemory};
+pub use self::foundations::{EngineParts, EngineStreams, FromBefore, PassedMemory};
 use self::foundations::{Foundations, random};
 pub use self::gauges::Gauges;
 pub use self::rings::{RingEnds, RingGauges};
@@ -36,6 +36,7 @@ use crate::lookup_line::LookupLine;
 use crate::news::AllPortNews;
 use crate::observe::ObserverLender;
 use crate::probe::Prober;
+use crate::relay::RelayRings;
 use crate::rules::RulesPublisher;
 use crate::slowpath::{self, SlowPathParts};
 use crate::snapshot::CacheJobs;
@@ -68,6 +69,8 @@ pub struct Engine {
     pub digest: Digest,
     /// Asks the data cores for health checks; taken by those.
     pub prober: Option<Prober>,
+    /// Frames of another process in a hand-over; taken by who passes them.
+    pub relay: Option<RelayRings>,
     /// Lends limits of zones to the data cores.
     pub zone_limits: Option<LimitsLender>,
     /// Lends new rules to the threads; taken by the reloader.
@@ -86,7 +89,7 @@ const LOCK_LOOK: Duration = Duration::from_millis(1);
 impl Engine {
     /// Builds what its topology names.
     pub fn build(parts: EngineParts<'_>) -> Result<Self, EngineError> {
-        let (clock, seed) = match &parts.passed {
+        let (clock, seed) = match &parts.passed.memory {
             None => (Clock::start().with_first_second(FIRST_SECOND), random_seed()?),
             Some(passed) => (passed.clock, passed.seed),
         };
@@ -161,6 +164,7 @@ impl Engine {
             arena: foundations.arena,
             digest: foundations.digest,
             prober: Some(rings.prober),
+            relay: Some(rings.relay),
             zone_limits: Some(zone_limits),
             rules: Some(foundations.rules),
             clients: foundations.clients,

@@ -9,13 +9,16 @@ use pmdns_stages::cache::{Hit, MAX_SAMPLES, Retention};
 use pmdns_stages::exceptions::{ClassLimit, ExceptionClass, KnownRouters};
 use pmdns_stages::miss::Miss;
 use pmdns_stages::ports::Ports;
+use pmdns_stages::query_sources::QuerySources;
 use pmdns_stages::ratelimit::ClientPrefixes;
 use pmdns_stages::wire::name::Seed;
 
+use crate::clock::Clock;
 use crate::exceptions::{self, KernelOutlets, TapRings};
 use crate::inlet::Inlet;
 use crate::miss_rings::MissRings;
 use crate::probe::{self, Prober};
+use crate::relay::{self, RelayRings};
 use crate::ring::{RingReceiver, RingSender, ring};
 use crate::slowpath::OutgoingAnswer;
 use crate::topology::{Topology, WorkerPlan};
@@ -70,10 +73,11 @@ pub(super) struct RingNeeds<'n> {
     pub(super) queues: Vec<Queues>,
     pub(super) pool: &'n FramePool,
     pub(super) ports: &'n Ports,
+    pub(super) sources: &'n Arc<QuerySources>,
     /// The routers that the kernel has sessions with.
     pub(super) peers: &'n Arc<KnownRouters>,
     pub(super) seed: Seed,
-    pub(super) ticks_per_second: u64,
+    pub(super) clock: Clock,
 }
 
 /// Every queue and ring, with each end at its thread.
@@ -82,6 +86,7 @@ pub(super) struct Rings {
     pub(super) slow_path: Vec<SlowPathRings>,
     pub(super) taps: Vec<TapRings>,
     pub(super) prober: Prober,
+    pub(super) relay: RelayRings,
     pub(super) gauges: RingGauges,
 }
 
@@ -96,8 +101,9 @@ impl Rings {
         let slow_path = threads.map(|number| layer.lay_thread(number)).collect();
         let taps = needs.topology.taps.iter().enumerate();
         let taps = taps.map(|(number, port)| layer.lay_tap(number, *port)).collect();
+        let relay = layer.lay_relay();
         let Layer { workers, gauges, .. } = layer;
-        Self { workers, slow_path, taps, prober, gauges: gauges.into() }
+        Self { workers, slow_path, taps, prober, relay, gauges: gauges.into() }
     }
 }
 
@@ -200,9 +206,9 @@ impl<'n> Layer<'n> {
             tap.frames = Some(sender);
             self.workers[worker].from_kernel.push(receiver);
         }
-        let RingNeeds { config, ticks_per_second, seed, .. } = *self.needs;
+        let RingNeeds { config, clock, seed, .. } = *self.needs;
         for index in self.needs.topology.passers() {
-            let limits = ClassLimit::of_all(config, ticks_per_second, seed);
+            let limits = ClassLimit::of_all(config, clock.ticks_per_second(), seed);
             let classes = ExceptionClass::ALL.iter().zip(limits).map(|(class, limit)| {
                 let between = RingEnds::Exceptions(index, port, *class);
                 let (sender, receiver) = self.ring(between, exceptions::SLOTS);
@@ -213,6 +219,30 @@ impl<'n> Layer<'n> {
             tap.exceptions.push(receivers);
         }
         tap
+    }
+
+    /// Makes the rings for frames of another process. They are empty but in a hand-over.
+    fn lay_relay(&mut self) -> RelayRings {
+        let RingNeeds { topology, ports, sources, pool, clock, .. } = *self.needs;
+        let (mut entrance, mut exits) = (None, Vec::new());
+        let mut pollers = topology.workers.iter().zip(&mut self.workers);
+        if let Some((_, worker)) = pollers.find(|(plan, _)| plan.rx_queue.is_some()) {
+            let (sender, receiver) = ring(relay::SLOTS);
+            (entrance, worker.relayed) = (Some(sender), Some(receiver));
+        }
+        for index in topology.passers().filter(|_| topology.asks_over_ports) {
+            let (sender, receiver) = ring(relay::SLOTS);
+            self.workers[index].replies.set_beside(sender);
+            exits.push(receiver);
+        }
+        RelayRings {
+            entrance,
+            exits,
+            ports: Arc::clone(ports),
+            sources: Arc::clone(sources),
+            pool: pool.clone(),
+            clock,
+        }
     }
 
     /// The worker that sends for the thread or TAP of this number.

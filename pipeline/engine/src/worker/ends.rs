@@ -39,6 +39,8 @@ pub(crate) struct WorkerEnds {
     pub(crate) from_kernel: Vec<RingReceiver<Frame>>,
     /// The ring of health checks' queries, if it polls ports.
     pub(crate) probes: Option<RingReceiver<Frame>>,
+    /// The ring of frames of another process, if it polls ports.
+    pub(crate) relayed: Option<RingReceiver<Packet>>,
 }
 
 /// A ring to another worker, and the packets to be sent this turn.
@@ -70,6 +72,7 @@ impl WorkerEnds {
             to_kernel,
             from_kernel: Vec::new(),
             probes: None,
+            relayed: None,
         }
     }
 

@@ -1,5 +1,5 @@
-//! What a worker does beside bursts: ports that come and go, addresses that are announced, the queries of health checks, and what a
-//! crash is to find.
+//! What a worker does beside bursts: ports that come and go, addresses that are announced, the queries of health checks, frames of
+//! another process, and what a crash is to find.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use pmdns_nics::crash::InHand;
 use pmdns_stages::{Packet, Step, Tick};
 
 use super::Worker;
+use crate::ring::RingReceiver;
 use crate::station::StageTimer;
 
 impl Worker {
@@ -88,6 +89,24 @@ impl Worker {
         (self.tally.made, self.tally.probes) = (self.tally.made + count, self.tally.probes + count);
         let now = self.means.clock.now();
         self.batch.extend(frames.drain(..).map(|frame| Packet::arrived(frame, now)));
+        self.process_beside(now);
+    }
+
+    /// Takes what another process has passed down the line, or sends it.
+    pub(super) fn take_relayed(&mut self) {
+        let waiting = self.ends.relayed.as_ref().map_or(0, RingReceiver::len);
+        for _ in 0..waiting.div_ceil(self.means.limit) {
+            let Some(ring) = &mut self.ends.relayed else { return };
+            let count = ring.pop_batch(&mut self.batch, self.means.limit) as u64;
+            self.tally.made += count;
+            self.tally.relayed += count;
+            self.process_beside(self.means.clock.now());
+        }
+    }
+
+    /// Takes packets of the batch that came by no inlet down the line, and sends what is to be sent.
+    fn process_beside(&mut self, now: Tick) {
+        self.note_in_hand();
         let mut lap = StageTimer::start(self.means.clock, now);
         let context = self.means.clock.context(now);
         self.line.process(&mut self.batch, &context, &mut lap);
@@ -96,6 +115,7 @@ impl Worker {
         }
         self.hand_on();
         self.transmit();
+        self.means.in_hand.clear();
     }
 }
 

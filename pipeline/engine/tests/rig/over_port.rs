@@ -35,7 +35,7 @@ pub(super) fn ask(config: &mut Config, gateways: Vec<IpAddr>) {
 /// The parts of the driver of queries over ports. The test that turns it gives it rings.
 pub(super) fn parts(config: &Config, pool: &FramePool, seed: Seed) -> (PortParts, Hops) {
     let (nic, ..) = memory::link("p0", 0, 1, 1);
-    let mut asking = Asking::new(config, &[nic.facts().clone()], seed);
+    let mut asking = Asking::new(config, &[nic.facts().clone()], seed, &[]);
     let parts = PortParts {
         thread: 0,
         sources: Arc::clone(&asking.sources),

@@ -17,6 +17,7 @@ pub(crate) const LOAD_ENCRYPTED: pmdns_engine::encrypted::LoadEncrypted =
 
 #[path = "../slowpath/answers.rs"]
 mod answers;
+mod beside;
 #[path = "../../rig/both.rs"]
 mod both;
 #[path = "../slowpath/bounds.rs"]
