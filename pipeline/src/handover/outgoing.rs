@@ -203,9 +203,9 @@ impl HandOver {
         (self.devices, self.hops) = (devices, hops);
     }
 
-    /// The way for frames to the next process.
-    pub(crate) fn relay(&self) -> Option<&Arc<RelayEnd>> {
-        self.relay.end()
+    /// The way for frames to the next process, which has the other end.
+    pub(crate) fn take_relay(&mut self) -> Option<Arc<RelayEnd>> {
+        self.relay.take_end()
     }
 
     /// Operators have said this of the node.

@@ -32,9 +32,9 @@ impl RelayToNext {
         self.ends = made.map_err(told).ok();
     }
 
-    /// This process's end.
-    pub(super) fn end(&self) -> Option<&Arc<RelayEnd>> {
-        self.ends.as_ref().map(|(near, _)| near)
+    /// This process's end. The other one is closed here: it ends with the process that has it.
+    pub(super) fn take_end(&mut self) -> Option<Arc<RelayEnd>> {
+        self.ends.take().map(|(near, _)| near)
     }
 
     /// What passes: these sockets, and the other end.
@@ -89,7 +89,7 @@ mod tests {
     fn ports_are_known_by_their_names_though_their_numbers_differ() {
         let mut relay = RelayToNext::new(&config(&["a", "b", "c"]));
         let none = OpenSockets::default();
-        assert!(relay.passed(&none).0.is_empty() && relay.end().is_none());
+        assert!(relay.passed(&none).0.is_empty() && relay.take_end().is_none());
         relay.renew();
         let (passed, descriptors) = relay.passed(&none);
         let descriptors = descriptors.iter().map(|end| end.try_clone_to_owned().unwrap()).collect();
@@ -97,5 +97,6 @@ mod tests {
         let before = RelayToBefore::of(&config(&["c", "d", "a"]), &mut sockets).unwrap();
         assert_eq!(before.ports, [Some(2), None, Some(0)]);
         assert!(sockets.passed().0.is_empty());
+        assert!(relay.take_end().is_some() && relay.passed(&none).0.is_empty());
     }
 }

@@ -204,7 +204,6 @@ impl<'c> Instance<'c> {
             }
             self.take_over = None;
             self.hand_over.own();
-            self.services.ports.relay.close();
         }
         let services = &mut self.services;
         if !services.take_ports(&mut self.hand_over, now) {
@@ -224,7 +223,8 @@ impl<'c> Instance<'c> {
                 tracing::info!("the next process serves; this one answers who still waits");
                 self.servers = None;
                 services.set_accepting(false);
-                services.step_back(self.hand_over.wanted(), self.hand_over.relay().cloned());
+                let relay = self.hand_over.take_relay();
+                services.step_back(self.hand_over.wanted(), relay);
             }
             Some(Step::Resume) => {
                 services.set_accepting(true);

@@ -74,7 +74,6 @@ impl Services<'_> {
         if !role.is_standby {
             self.news.iter().for_each(PortNews::announce_again);
         }
-        self.ports.relay.close();
         self.ports.reopen_later(now);
     }
 }

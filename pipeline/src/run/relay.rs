@@ -48,8 +48,8 @@ impl Relay {
         end.queues(to_u8(port), plan.rx_queues, plan.tx_queues)
     }
 
-    /// There is no other process any more.
-    pub(super) fn close(&mut self) {
+    /// The other process has ended, and everything that it has passed is taken.
+    fn close(&mut self) {
         self.rings.set_beside(false);
         while self.rings.next_reply().is_some() {}
         self.way = Way::None;
@@ -107,4 +107,94 @@ fn pass_replies(rings: &mut RelayRings, end: &RelayEnd, ports: &[Option<u8>]) ->
     }
     rings.publish();
     lost
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use std::time::Duration;
+
+    use pmdns_engine::clock::SteppedTime;
+    use pmdns_engine::testing::{Rig, config};
+    use pmdns_engine::worker::Worker;
+    use pmdns_nics::{Burst, FramePool};
+
+    use super::*;
+
+    /// A data core looks for such frames as often.
+    const HOUSEKEEPING: Duration = Duration::from_millis(20);
+
+    /// A process beside another one.
+    struct Beside {
+        relay: Relay,
+        worker: Worker,
+        /// The far ends of its port.
+        link: Queues,
+        pool: FramePool,
+        time: SteppedTime,
+        /// The other process's end.
+        other: RelayEnd,
+    }
+
+    impl Beside {
+        fn new(way: impl FnOnce(Arc<RelayEnd>) -> Way) -> Self {
+            let (rig, time) = Rig::stepped(&config(""));
+            let Rig { mut workers, relay, far: link, pool, .. } = rig;
+            let (near, far) = RelayEnd::pair().unwrap();
+            let relay = Relay { way: way(Arc::new(near)), ..Relay::new(relay, None) };
+            let other = RelayEnd::passed(far).unwrap();
+            Self { relay, worker: workers.remove(0), link, pool, time, other }
+        }
+
+        fn send(&self, port: u8) {
+            let mut frame = self.pool.take().unwrap();
+            frame.resize(60).unwrap();
+            assert!(self.other.send(port, &frame));
+        }
+
+        /// Passes frames, and lets the data core take them. Returns how many it has taken in all, and how many have left.
+        fn turn(&mut self, has_ports: bool) -> (u64, usize) {
+            self.relay.turn(has_ports);
+            self.worker.turn();
+            self.time.advance(HOUSEKEEPING);
+            self.worker.turn();
+            let left = self.link.rx[0].receive(&mut Burst::new(), 64);
+            (self.worker.counters().tally.relayed, left)
+        }
+    }
+
+    #[test]
+    fn a_frame_for_the_process_before_goes_down_its_line() {
+        let mut before = Beside::new(Way::ToNext);
+        before.send(0);
+        assert_eq!(before.turn(true), (1, 0), "it is no query");
+        let mut queues = before.relay.queues(0, &plan());
+        let mut burst: Burst = before.pool.take().into_iter().collect();
+        assert_eq!(queues.tx[0].transmit(&mut burst), 1);
+        assert!(matches!(before.other.receive(&before.pool), Relayed::Frame(_)));
+    }
+
+    #[test]
+    fn what_the_process_before_sends_leaves_by_the_port_of_that_name_once_it_is_open() {
+        let ports = vec![None, Some(0)];
+        let mut next = Beside::new(|end| Way::ToBefore(RelayToBefore { end, ports }));
+        (0..3).for_each(|port| next.send(port));
+        assert_eq!(next.turn(false), (0, 0));
+        assert_eq!(next.turn(true), (1, 1), "two ports are not here");
+    }
+
+    #[test]
+    fn the_way_ends_with_the_other_process_when_everything_is_taken() {
+        let mut next = Beside::new(Way::ToNext);
+        next.send(0);
+        next.other = RelayEnd::pair().unwrap().0;
+        assert_eq!(next.turn(true), (1, 0));
+        assert!(matches!(next.relay.way, Way::None));
+        let queues = next.relay.queues(0, &plan());
+        assert_eq!((queues.rx.len(), queues.tx.len()), (2, 3));
+    }
+
+    fn plan() -> PortPlan {
+        let rss = pmdns_nics::Rss::None;
+        PortPlan { rx_queues: 2, tx_queues: 3, rss, interrupts: false }
+    }
 }

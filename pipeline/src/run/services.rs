@@ -198,7 +198,10 @@ impl<'c> Services<'c> {
             self.ports.reopen(self.config, &mut self.watch, &self.news, now);
         }
         self.gauges.set_calendar();
-        self.health.turn(now, &self.news);
+        // Its questions would be among those that the end of this process waits for.
+        if self.before_step.is_none() {
+            self.health.turn(now, &self.news);
+        }
         let Self { transitions, gauges, health, .. } = self;
         transitions.poll(now, gauges, || health.groups());
     }
