@@ -3,7 +3,7 @@
 use crate::files::{File, files};
 
 /// Test programs, modules and tests that take debug assertions, mostly to step a clock; and how the reason below names each.
-const LEFT_OUT: [(&str, &str); 12] = [
+const LEFT_OUT: [(&str, &str); 13] = [
     ("bench/tests/allocations.rs", "allocations"),
     ("config/src/narrow.rs a_number_that_does_not_fit_is_a_bug", "narrow"),
     ("pipeline/engine/src/clock.rs a_stepped_clock_goes_on_only_when_it_is_told_to", "clock"),
@@ -17,6 +17,7 @@ const LEFT_OUT: [(&str, &str); 12] = [
     ("pipeline/engine/tests/all/scenarios/mod.rs", "scenarios"),
     ("pipeline/engine/tests/all/slowpath/mod.rs", "slowpath"),
     ("pipeline/src/health/checks.rs tests", "health/checks"),
+    ("pipeline/src/run/relay.rs tests", "run/relay"),
     ("pipeline/tests/all/reload.rs", "reload"),
     ("pipeline/tests/simulator/main.rs", "simulator"),
 ];
@@ -25,7 +26,8 @@ const LEFT_OUT: [(&str, &str); 12] = [
 #[cfg_attr(
     not(debug_assertions),
     ignore = "NOTHING RAN of the programs allocations and simulator, \
-              of the modules data_core, health/checks, line/limits, port, reload, scenarios, slowpath, \
+              of the modules data_core, health/checks, line/limits, port, reload, run/relay, \
+              scenarios, slowpath, \
               nor of one test each of clock, narrow, snapshot"
 )]
 fn tests_that_a_release_leaves_out_are_named() {

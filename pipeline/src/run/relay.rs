@@ -110,6 +110,7 @@ fn pass_replies(rings: &mut RelayRings, end: &RelayEnd, ports: &[Option<u8>]) ->
 }
 
 #[cfg(all(test, debug_assertions))]
+#[expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 mod tests {
     use std::time::Duration;
 
