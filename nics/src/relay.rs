@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags,
     SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
@@ -86,14 +87,14 @@ impl RelayEnd {
     pub fn receive(&self, pool: &FramePool) -> Relayed {
         let Some(mut frame) = pool.take() else { return Relayed::Nothing };
         let mut header = [0; HEADER];
-        let received = {
-            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(frame.buffer_mut())];
-            let mut none = RecvAncillaryBuffer::default();
-            recvmsg(&self.0, &mut parts, &mut none, RecvFlags::DONTWAIT)
+        let received = match self.receive_once(&mut header, &mut frame) {
+            // The other end was closed before it had taken everything. What it had sent before comes behind this.
+            Err(Errno::CONNRESET) => self.receive_once(&mut header, &mut frame),
+            received => received,
         };
         let (len, is_cut) = match received {
-            Ok(message) => (message.bytes, message.flags.contains(ReturnFlags::TRUNC)),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Relayed::Nothing,
+            Ok(received) => received,
+            Err(Errno::AGAIN | Errno::INTR) => return Relayed::Nothing,
             Err(_) => return Relayed::End,
         };
         let Some(len) = len.checked_sub(HEADER) else { return Relayed::End };
@@ -106,6 +107,18 @@ impl RelayEnd {
             frame.offload_checksums(l2_len, l3_len, checksums == OFFLOAD_V6);
         }
         Relayed::Frame(frame)
+    }
+
+    /// Returns the length of a packet, and whether it is cut.
+    fn receive_once(
+        &self,
+        header: &mut [u8; HEADER],
+        frame: &mut Frame,
+    ) -> Result<(usize, bool), Errno> {
+        let mut parts = [IoSliceMut::new(header), IoSliceMut::new(frame.buffer_mut())];
+        let mut none = RecvAncillaryBuffer::default();
+        let message = recvmsg(&self.0, &mut parts, &mut none, RecvFlags::DONTWAIT)?;
+        Ok((message.bytes, message.flags.contains(ReturnFlags::TRUNC)))
     }
 
     /// Queues of a port that this process has no more: what is sent by them goes to the other process, and nothing comes.
@@ -180,6 +193,19 @@ mod tests {
         drop(near);
         assert!(matches!(far.receive(&pool), Relayed::Frame(_)), "what was sent before comes");
         assert!(matches!(far.receive(&pool), Relayed::End) && !far.send(0, &frame));
+    }
+
+    #[test]
+    fn what_was_sent_before_the_end_comes_though_the_other_end_has_taken_nothing() {
+        let pool = FramePool::Heap(HeapPool::new(4));
+        let (near, far) = ends();
+        let mut frame = pool.take().unwrap();
+        frame.resize(60).unwrap();
+        assert!(near.send(0, &frame) && near.send(0, &frame) && far.send(0, &frame));
+        drop(near);
+        assert!(matches!(far.receive(&pool), Relayed::Frame(_)));
+        assert!(matches!(far.receive(&pool), Relayed::Frame(_)));
+        assert!(matches!(far.receive(&pool), Relayed::End));
     }
 
     #[test]

@@ -66,17 +66,33 @@ pub struct Port {
 
 /// Whether a node claims the addresses of its ports. One that stands by does not: neighbours hear of them from another node.
 #[derive(Clone, Debug, Default)]
-pub struct Claim(Arc<AtomicBool>);
+pub struct Claim(Arc<ClaimFlags>);
+
+#[derive(Debug, Default)]
+struct ClaimFlags {
+    is_standby: AtomicBool,
+    has_left: AtomicBool,
+}
 
 impl Claim {
     /// Whether the node stands by.
     pub fn is_standby(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_standby.load(Ordering::Relaxed)
     }
 
     /// The node stands by from now on, or does not.
     pub fn set_standby(&self, is_standby: bool) {
-        self.0.store(is_standby, Ordering::Relaxed);
+        self.0.is_standby.store(is_standby, Ordering::Relaxed);
+    }
+
+    /// Whether another process of the node has all addresses, those that upstreams are asked from too.
+    pub fn has_left(&self) -> bool {
+        self.0.has_left.load(Ordering::Relaxed)
+    }
+
+    /// Another process has all addresses from now on, or has them no more.
+    pub fn set_left(&self, has_left: bool) {
+        self.0.has_left.store(has_left, Ordering::Relaxed);
     }
 }
 
@@ -166,13 +182,18 @@ impl Port {
     /// Whether neighbours that ask for this IPv4 address by `frame` are told that it is here.
     pub(crate) fn answers_for_v4(&self, address: [u8; 4], frame: &[u8]) -> bool {
         self.is_ours_v4(address) && !self.claim.is_standby()
-            || self.sources.find_v4(address).is_some() && self.asks_in_vlan_of(frame)
+            || self.sources.find_v4(address).is_some() && self.claims_sources_in(frame)
     }
 
     /// Whether neighbours that ask for this IPv6 address by `frame` are told that it is here.
     pub(crate) fn answers_for_v6(&self, address: [u8; 16], frame: &[u8]) -> bool {
         self.is_ours_v6(address) && !self.claim.is_standby()
-            || self.sources.find_v6(address).is_some() && self.asks_in_vlan_of(frame)
+            || self.sources.find_v6(address).is_some() && self.claims_sources_in(frame)
+    }
+
+    /// Whether neighbours that ask by `frame` are told of query sources.
+    fn claims_sources_in(&self, frame: &[u8]) -> bool {
+        !self.claim.has_left() && self.asks_in_vlan_of(frame)
     }
 
     /// Whether a frame is in the VLAN that upstreams are asked in: the port's first. Hosts in the others are clients, and
@@ -241,6 +262,20 @@ pub type Ports = Arc<[Port]>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query_sources::Source;
+
+    #[test]
+    fn query_sources_are_claimed_by_a_node_that_stands_by_and_by_no_process_that_has_left_them() {
+        let source = Source { port: 0, address: [10, 9, 0, 60].into() };
+        let sources = Arc::new(QuerySources::new(vec![source]));
+        let port = Port::new([2; 6], [[10, 9, 0, 2].into()]).with_query_sources(sources, 0);
+        let answers = || [2, 60].map(|host| port.answers_for_v4([10, 9, 0, host], &[0; 60]));
+        assert_eq!(answers(), [true, true]);
+        port.claim.set_standby(true);
+        assert_eq!(answers(), [false, true]);
+        port.claim.set_left(true);
+        assert_eq!(answers(), [false, false]);
+    }
 
     #[test]
     fn each_address_of_ours_is_known_however_many_there_are() {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pmdns_nics::{Frame, FramePool};
+use pmdns_nics::{Frame, FramePool, Verified};
 use pmdns_stages::ports::Ports;
 use pmdns_stages::query_sources::QuerySources;
 use pmdns_stages::{Packet, Step};
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::ring::{RingReceiver, RingSender};
 
 /// Packets that may wait in each of the rings.
-pub(crate) const SLOTS: usize = 1024;
+pub(crate) const SLOTS: usize = 256;
 
 /// The main thread's ends of the rings for such frames.
 pub struct RelayRings {
@@ -50,6 +50,8 @@ impl RelayRings {
         // The other process may have another NIC on the link.
         if let Some(to) = frame.bytes_mut().first_chunk_mut() {
             *to = port.mac;
+            // The line of the other process has checked them. The fields themselves may be unfinished, as a port may take them.
+            frame.set_verified(Verified::ALL);
             self.push(Packet::arrived(frame, self.clock.now()));
         }
     }
@@ -64,19 +66,19 @@ impl RelayRings {
 
     fn push(&mut self, packet: Packet) {
         if let Some(ring) = &mut self.entrance {
-            // A full one counts what it refuses.
+            // There is room, or it was not asked for.
             let _ = ring.push(packet);
         }
     }
 
-    /// The next reply for the process before.
+    /// The next reply for the process before. The data cores have their turns, so that a flood on one leaves those on others.
     pub fn next_reply(&mut self) -> Option<Frame> {
-        let packet = self.exits.iter_mut().find_map(RingReceiver::pop)?;
-        Some(packet.frame)
-    }
-
-    /// Publishes the counters of the rings.
-    pub fn publish(&self) {
-        self.exits.iter().for_each(RingReceiver::publish);
+        for _ in 0..self.exits.len() {
+            self.exits.rotate_left(1);
+            if let Some(packet) = self.exits.last_mut().and_then(RingReceiver::pop) {
+                return Some(packet.frame);
+            }
+        }
+        None
     }
 }

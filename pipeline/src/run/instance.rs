@@ -179,8 +179,8 @@ impl<'c> Instance<'c> {
 
     /// Takes over from the process before, and hands over to the next one.
     fn pass_on(&mut self, now: Instant) {
-        let ports = &mut self.services.ports;
-        ports.relay.turn(ports.has_all());
+        let Services { ports, watch, .. } = &mut self.services;
+        ports.relay.turn(self.take_over.is_none() || ports.are_all_open(watch));
         if let Some(take_over) = &mut self.take_over {
             match self.services.open_devices(now) {
                 None => {}

@@ -64,6 +64,7 @@ impl Services<'_> {
         self.before_step = Some(self.role());
         self.ports.relay.open_to_next(relay);
         self.claim.set_standby(true);
+        self.claim.set_left(true);
         self.ports.close_wanted((self.config, wanted), &mut self.watch, &self.news);
     }
 
@@ -71,6 +72,7 @@ impl Services<'_> {
     pub(super) fn step_forward(&mut self, now: Instant) {
         let role = self.before_step.take().unwrap_or_else(|| self.role());
         self.claim.set_standby(role.is_standby);
+        self.claim.set_left(false);
         if !role.is_standby {
             self.news.iter().for_each(PortNews::announce_again);
         }

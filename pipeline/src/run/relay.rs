@@ -37,6 +37,7 @@ impl Relay {
 
     /// The next process serves, and has what comes.
     pub(super) fn open_to_next(&mut self, end: Option<Arc<RelayEnd>>) {
+        self.rings.set_beside(false);
         self.way = end.map_or(Way::None, Way::ToNext);
     }
 
@@ -105,7 +106,6 @@ fn pass_replies(rings: &mut RelayRings, end: &RelayEnd, ports: &[Option<u8>]) ->
         let port = ports.iter().position(|ours| *ours == Some(frame.port()));
         lost += u64::from(!port.is_some_and(|port| end.send(to_u8(port), &frame)));
     }
-    rings.publish();
     lost
 }
 

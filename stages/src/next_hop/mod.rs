@@ -90,7 +90,9 @@ impl NextHops {
     /// Writes the probes that are due. The frames say on which port. What finds no frame follows on the next turn. Times
     /// are since start, and do not go back.
     pub fn turn(&mut self, now: Duration, pool: &FramePool, frames: &mut Burst) {
-        if now < self.next_due {
+        // The answers would come to the process that has the addresses, and next hops would learn another one's MAC address.
+        let has_left = || self.ports.first().is_some_and(|port| port.claim.has_left());
+        if now < self.next_due || has_left() {
             return;
         }
         for number in 0..self.hops.len() {

@@ -80,3 +80,16 @@ fn what_is_not_in_the_plan_or_no_hosts_address_is_ignored() {
         assert!(link.receive(&answer_from(GATEWAY)), "it is found as ever");
     }
 }
+
+#[test]
+fn a_process_whose_addresses_another_one_has_asks_for_nobody_and_keeps_what_it_knows() {
+    let mut link = link(&[]);
+    link.pass(seconds(1));
+    let (claim, asked) = (link.hops.ports[0].claim.clone(), link.probes.len());
+    claim.set_left(true);
+    link.pass(seconds(60));
+    assert_eq!((link.probes.len(), link.mac()), (asked, Some(GATEWAY)));
+    claim.set_left(false);
+    link.pass(seconds(1));
+    assert!(link.probes.len() > asked);
+}
