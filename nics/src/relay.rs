@@ -8,7 +8,6 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags,
@@ -48,8 +47,8 @@ impl RelayEnd {
     ///
     /// The kernel's.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let ends = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let ends = socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
         for end in [&ends.0, &ends.1] {
             // A smaller one loses frames earlier, and that is counted.
             let _ = sockopt::set_socket_send_buffer_size(end, BUFFER);
@@ -63,11 +62,10 @@ impl RelayEnd {
     ///
     /// It is none, or the kernel's.
     pub fn passed(end: OwnedFd) -> io::Result<Self> {
-        if sockopt::socket_type(&end)? != SocketType::SEQPACKET {
-            return Err(io::ErrorKind::InvalidInput.into());
+        match sockopt::socket_type(&end)? {
+            SocketType::SEQPACKET => Ok(Self(end)),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
         }
-        fcntl_setfl(&end, fcntl_getfl(&end)? | OFlags::NONBLOCK)?;
-        Ok(Self(end))
     }
 
     /// Sends a copy of a frame of this port. `false`: there is no room, or no other end.

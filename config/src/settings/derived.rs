@@ -31,8 +31,12 @@ impl Config {
 
     /// Which of the ports `upstream` is asked over: an index into `ports`. `None`: the kernel's sockets.
     pub fn upstream_port(&self, upstream: &Upstream) -> Option<usize> {
-        let name = upstream.port.as_ref()?;
-        self.ports.iter().position(|port| port.name == *name)
+        self.port_of_name(upstream.port.as_ref()?)
+    }
+
+    /// Which of the ports has this name.
+    pub fn port_of_name(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name)
     }
 
     /// How a group of upstreams is asked.

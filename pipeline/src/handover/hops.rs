@@ -21,8 +21,7 @@ pub(crate) fn passed_hops(
 /// What the process before has said, but for ports that this one does not have.
 pub(crate) fn known_hops(config: &Config, passed: &[PassedHop]) -> Vec<KnownHop> {
     let known = |PassedHop { port, address, mac }: &PassedHop| {
-        let port = config.ports.iter().position(|settings| settings.name == *port)?;
-        Some(KnownHop { port, address: *address, mac: *mac })
+        Some(KnownHop { port: config.port_of_name(port)?, address: *address, mac: *mac })
     };
     passed.iter().filter_map(known).collect()
 }

@@ -369,10 +369,9 @@ impl HandOver {
                     self.share(true);
                     self.steer(Taps::hold);
                 }
-                let (_, sockets) = self.relay.passed(&self.sockets);
-                let sent = self.channel.as_ref().is_none_or(|channel| {
-                    channel.say(&message, if is_offer { &sockets } else { &[] })
-                });
+                let passed = is_offer.then(|| self.relay.passed(&self.sockets).1);
+                let say = |channel: &Channel| channel.say(&message, &passed.unwrap_or_default());
+                let sent = self.channel.as_ref().is_none_or(say);
                 if is_offer && !sent {
                     self.machine.misunderstood("the sockets cannot be passed".to_owned());
                 }

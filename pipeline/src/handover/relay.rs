@@ -22,7 +22,7 @@ pub(super) struct RelayToNext {
 impl RelayToNext {
     /// There is none yet.
     pub(super) fn new(config: &Config) -> Self {
-        Self { ports: names(config).map(str::to_owned).collect(), ends: None }
+        Self { ports: config.ports.iter().map(|port| port.name.clone()).collect(), ends: None }
     }
 
     /// Makes another one, for another process.
@@ -65,13 +65,9 @@ impl RelayToBefore {
     pub(crate) fn of(config: &Config, sockets: &mut OpenSockets) -> Option<Self> {
         let (before, end) = sockets.take_relay()?;
         let end = Arc::new(RelayEnd::passed(end).ok()?);
-        let number = |name: &String| names(config).position(|ours| ours == name).map(to_u8);
+        let number = |name: &String| config.port_of_name(name).map(to_u8);
         Some(Self { end, ports: before.iter().map(number).collect() })
     }
-}
-
-fn names(config: &Config) -> impl Iterator<Item = &str> {
-    config.ports.iter().map(|port| port.name.as_str())
 }
 
 #[cfg(test)]

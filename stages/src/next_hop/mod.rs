@@ -116,7 +116,7 @@ impl NextHops {
     /// Takes in what was heard on a port. Says whether it was believed.
     pub fn receive(&mut self, port: usize, message: &NeighborMessage, now: Duration) -> bool {
         let Some(number) = self.number_of(port, message.address) else { return false };
-        let ours = self.mac_of(port);
+        let ours = self.ports.get(port).map_or([0; 6], |port| port.mac);
         let believed = self.hops[number].receive(message, ours, now, &mut self.spread);
         self.publish(number);
         self.next_due = self.next_due.min(self.hops[number].next_probe());
@@ -203,11 +203,6 @@ impl NextHops {
 
     fn number_of(&self, port: usize, address: IpAddr) -> Option<usize> {
         self.hops.iter().position(|hop| hop.plan.port == port && hop.plan.address == address)
-    }
-
-    /// Our hardware address on a port.
-    fn mac_of(&self, port: usize) -> [u8; 6] {
-        self.ports.get(port).map_or([0; 6], |port| port.mac)
     }
 
     fn publish(&mut self, number: usize) {

@@ -1,5 +1,5 @@
-//! What a worker does beside bursts: ports that come and go, addresses that are announced, the queries of health checks, frames of
-//! another process, and what a crash is to find.
+//! What a worker does beside bursts. Ports come and go, and addresses are announced. It takes the queries of health checks, and
+//! frames of another process. It notes what a crash is to find.
 
 use std::sync::Arc;
 
