@@ -101,7 +101,7 @@ pub use port::{ClosedPort, PortError, are_devices_shared, share_devices};
 pub use ring::{RingError, ValueReceiver, ValueSender, value_ring};
 pub use runtime_files::{FilesBeside, beside_another};
 pub use start::DpdkNic;
-pub use tap_steering::TapSteering;
+pub use tap_steering::{TapQueues, TapSteering};
 pub use thread::{DataThread, ThreadError, adopt_thread};
 pub use trial::refusal;
 pub use vhost::{VHOST_NET, VhostError, VhostTap};

@@ -1,8 +1,7 @@
 //! Which queue of a TAP gets what the kernel sends into it.
 //!
-//! Two processes may have queues of one interface (Documentation/networking/tuntap.rst). The kernel spreads flows over all of
-//! them. While one process takes over from the other, a program spreads them over the queues of one process
-//! (`TUNSETSTEERINGEBPF`).
+//! Two processes may have queues of one interface (Documentation/networking/tuntap.rst). A program spreads flows over the queues
+//! of one process (`TUNSETSTEERINGEBPF`).
 
 use std::ffi::c_int;
 use std::fs;
@@ -31,34 +30,60 @@ const IPV6: u32 = 0x86dd;
 /// What is multiplied by it has its entropy in the upper bits (Knuth, 6.4).
 const GOLDEN_RATIO: u32 = 0x9e37_79b1;
 
+/// The queues of one process, which come one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TapQueues {
+    /// How many queues the interface has before them. They are fillers of that process.
+    pub first: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
 /// The steering of one interface of which this process has queues.
+///
+/// When a queue closes, the kernel moves the last one to its place. A frame on the way to the queue that is moved is lost. So no
+/// queue that frames come to may be the last one. Behind the queues of the next process there are **fillers**: queues that
+/// nothing comes to, which take the places of those that close (ADR 0084).
+///
+/// | queues | |
+/// |---|---|
+/// | A | the first process has queue 0 |
+/// | A B f | the next one opens its queue, and a filler |
+/// | f B | the first one has ended, and the filler has its place |
+/// | f B C | the third one opens its queue |
+/// | C B f | the second one has closed its filler for a moment: the queue of the third one has its place |
+/// | C | the second one has ended, with its filler |
 #[derive(Debug)]
 pub struct TapSteering {
     interface: String,
-    /// A queue of this process, and how many it has.
-    queue: OwnedFd,
-    own: u32,
-    /// A queue that nothing comes to. The interface is there as long as it is open.
+    own: TapQueues,
+    /// A detached queue. The interface is there as long as it is open.
     holder: OwnedFd,
-    /// Programs that name queues: as many of the first ones, and the one behind them; those that others had `before`, and those
-    /// that came after them.
-    first: OwnedFd,
-    next: OwnedFd,
-    earlier: OwnedFd,
-    later: OwnedFd,
+    /// As many as there are queues before those of this process.
+    fillers: Vec<OwnedFd>,
+    /// Programs that name the queues of this process, the same if they are the first ones, and those of the process before.
+    to_own: OwnedFd,
+    to_first: OwnedFd,
+    to_before: OwnedFd,
 }
 
 impl TapSteering {
-    /// The steering of `interface`, of which this process has queues, and others had `before` of them at that time. Needs the
-    /// rights of bpf(2). Later nothing does.
-    pub fn new(interface: &str, before: u32) -> io::Result<Self> {
+    /// The steering of `interface`, of which this process has the last queues, and the one `before` has others. Needs the rights
+    /// of bpf(2), and that to open queues. Later nothing does.
+    pub fn new(interface: &str, before: TapQueues) -> io::Result<Self> {
         let queue = queue_of(interface)?.ok_or(io::ErrorKind::NotFound)?;
-        let own = Self::queues(interface).saturating_sub(before);
-        let holder = holder_of(&queue)?;
+        let others = before.first + before.count;
+        let count = Self::queues(interface).saturating_sub(others);
+        // Exactly as many fillers make room for all of these queues, and none of the process before is moved.
+        let first = if count == before.first { 0 } else { others };
+        let own = TapQueues { first, count };
+        let holder = another(&queue)?;
+        set_attached(&holder, false)?;
+        let fillers = (0..first).map(|_| another(&queue)).collect::<io::Result<_>>()?;
+        let (to_own, to_before) = (program(own)?, program(before)?);
+        let to_first = program(TapQueues { first: 0, count })?;
         let interface = interface.to_owned();
-        let (first, next) = (program(0, own)?, program(own, 1)?);
-        let (earlier, later) = (program(0, before)?, program(before, own)?);
-        Ok(Self { interface, queue, own, holder, first, next, earlier, later })
+        Ok(Self { interface, own, holder, fillers, to_own, to_first, to_before })
     }
 
     /// The queues that processes have of an interface now. There is none yet if it is not there.
@@ -69,47 +94,56 @@ impl TapSteering {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
+    /// The name of the interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Where the queues of this process are.
+    pub fn own(&self) -> TapQueues {
+        self.own
+    }
+
     /// What the interface is there by, though the queues of this process close.
     pub fn holder(&self) -> BorrowedFd<'_> {
         self.holder.as_fd()
     }
 
-    /// Whether no other process has queues.
-    pub fn is_alone(&self) -> bool {
-        Self::queues(&self.interface) <= self.own
-    }
-
-    /// Everything comes to the process that had queues first.
-    pub fn to_first(&self) -> io::Result<()> {
-        self.set(self.first.as_raw_fd())
-    }
-
-    /// Everything comes to the first queue of the process that comes after this one, whose queues close. Each time the kernel
-    /// moves its last queue to the place of the one that closes. So only this number always names a queue of the next process,
-    /// if that has at least as many.
-    pub fn to_next(&self) -> io::Result<()> {
-        self.set(self.next.as_raw_fd())
+    /// Everything comes to this process.
+    pub fn to_own(&self) -> io::Result<()> {
+        self.set(&self.to_own)
     }
 
     /// Everything comes back to the process that had queues before this one.
-    pub fn to_earlier(&self) -> io::Result<()> {
-        self.set(self.earlier.as_raw_fd())
+    pub fn to_before(&self) -> io::Result<()> {
+        self.set(&self.to_before)
     }
 
-    /// Everything comes to the process whose queues came later.
-    pub fn to_later(&self) -> io::Result<()> {
-        self.set(self.later.as_raw_fd())
+    /// The next process has all of its queues, and nothing comes to them yet. They get the places of the fillers, if these are
+    /// as many. Then the fillers are behind everything.
+    pub fn make_room(&mut self) -> io::Result<()> {
+        let TapQueues { first, count } = self.own;
+        let is_ready = |interface: &str| Self::queues(interface) == 2 * first + count;
+        if first == 0 || !is_ready(&self.interface) {
+            return Ok(());
+        }
+        self.fillers.iter().try_for_each(|filler| set_attached(filler, false))?;
+        self.fillers.iter().try_for_each(|filler| set_attached(filler, true))?;
+        // If the next process ended meanwhile, queues of this one were moved. Without fillers they are the first ones.
+        if !is_ready(&self.interface) {
+            self.fillers.clear();
+            self.own.first = 0;
+            std::mem::swap(&mut self.to_own, &mut self.to_first);
+            self.to_own()?;
+        }
+        Ok(())
     }
 
-    /// The kernel spreads flows over all queues again.
-    pub fn to_all(&self) -> io::Result<()> {
-        self.set(-1)
-    }
-
-    fn set(&self, program: RawFd) -> io::Result<()> {
+    fn set(&self, program: &OwnedFd) -> io::Result<()> {
+        let program = program.as_raw_fd();
         // SAFETY: the queue is open, and the number outlives the call.
         let code =
-            unsafe { libc::ioctl(self.queue.as_raw_fd(), TUNSETSTEERINGEBPF, &raw const program) };
+            unsafe { libc::ioctl(self.holder.as_raw_fd(), TUNSETSTEERINGEBPF, &raw const program) };
         if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
@@ -129,16 +163,22 @@ fn queue_of(interface: &str) -> io::Result<Option<OwnedFd>> {
     Ok(None)
 }
 
-/// Another queue of the interface of `queue`, which is detached: nothing comes to it.
-fn holder_of(queue: &OwnedFd) -> io::Result<OwnedFd> {
+/// Another queue of the interface of `queue`, the last one.
+fn another(queue: &OwnedFd) -> io::Result<OwnedFd> {
     let mut request = request_of(queue)?;
-    let holder = device()?.into();
+    let other = device()?.into();
     // The interface takes the kind of headers of the queue that came last, so it has to be that of the others.
     request.ifr_ifru.ifru_flags = to_flags(flags_of(&request) & KIND)?;
-    ask(&holder, TUNSETIFF, &mut request)?;
-    request.ifr_ifru.ifru_flags = to_flags(libc::IFF_DETACH_QUEUE)?;
-    ask(&holder, TUNSETQUEUE, &mut request)?;
-    Ok(holder)
+    ask(&other, TUNSETIFF, &mut request)?;
+    Ok(other)
+}
+
+/// Has nothing come to a queue any more, or makes it the last one again.
+fn set_attached(queue: &OwnedFd, is_attached: bool) -> io::Result<()> {
+    let mut request = request_of(queue)?;
+    let flag = if is_attached { libc::IFF_ATTACH_QUEUE } else { libc::IFF_DETACH_QUEUE };
+    request.ifr_ifru.ifru_flags = to_flags(flag)?;
+    ask(queue, TUNSETQUEUE, &mut request)
 }
 
 fn ask(queue: &OwnedFd, what: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
@@ -157,11 +197,12 @@ fn name_of(queue: RawFd) -> Option<String> {
     (flags_of(&request) & libc::IFF_DETACH_QUEUE == 0).then(|| name_in(&request))
 }
 
-/// A program that names one of `count` queues from `first` on, the same for all frames of a flow.
+/// A program that names one of these queues, the same for all frames of a flow.
 ///
 /// The kernel's own hash (`skb->hash`) is zero for what a socket sends that is not connected, and a program of this type cannot
-/// have it computed. So it is made of the sender's address and of the ports. A frame that ends before them goes to queue 0.
-fn program(first: u32, count: u32) -> io::Result<OwnedFd> {
+/// have it computed. So it is made of the sender's address and of the ports. A frame that ends before them, which is neither DNS
+/// nor ARP, goes to queue 0.
+fn program(TapQueues { first, count }: TapQueues) -> io::Result<OwnedFd> {
     // Loads from the frame take its `sk_buff` from r6, and put a number into r0.
     let half = |at| instruction(0x28, (0, 0), 0, at);
     let word = |at| instruction(0x20, (0, 0), 0, at);

@@ -106,6 +106,11 @@ impl PortWatch {
         self.ports[port].state == PortState::Serving
     }
 
+    /// Whether a port was opened again and looks for its link, so that nothing leaves by it yet.
+    pub fn awaits_link(&self, port: usize) -> bool {
+        self.serves(port) && self.ports[port].looks_left > 0
+    }
+
     /// A port that was closed has these queues now.
     pub fn opened(&mut self, port: usize, nic: &dyn Nic, queues: Queues, news: &NewsBoard) {
         let watched = &mut self.ports[port];
@@ -371,9 +376,11 @@ mod tests {
             for _ in 1..PATIENT_LOOKS {
                 lab.turn();
                 assert!(lab.news[0].is_up() && lab.news[0].ups() == ups);
+                assert!(lab.watch.awaits_link(0));
             }
             lab.hands[0].set(LINK, comes);
             lab.turn();
+            assert!(!lab.watch.awaits_link(0));
             let expected = if comes { (true, ups + 1, 0) } else { (false, ups, 1) };
             let is = (lab.news[0].is_up(), lab.news[0].ups(), lab.watch.link_changes(0));
             assert_eq!(is, expected);

@@ -11,7 +11,7 @@ use pmdns_nics::{MAX_BURST, POOL_CACHE_FRAMES, PortFacts, PortPlan, Rss};
 use pmdns_stages::exceptions::ExceptionClass;
 
 use crate::counters::Link;
-use crate::exceptions;
+use crate::{exceptions, relay};
 
 /// Frames that the slow path may hold while it answers.
 const SLOW_PATH_FRAMES: usize = 256;
@@ -217,7 +217,8 @@ impl Topology {
         let of_a_thread = self.transmitters().count() + of_ports;
         let of_a_tap = 1 + ExceptionClass::ALL.len() * self.passers().count();
         let in_rings = ring * (self.rings.len() + of_a_thread * self.slow_path_shards)
-            + (exceptions::SLOTS * of_a_tap + exceptions::HELD) * self.taps.len();
+            + (exceptions::SLOTS * of_a_tap + exceptions::HELD) * self.taps.len()
+            + relay::SLOTS * (1 + usize::from(self.asks_over_ports) * self.passers().count());
         let threads = self.workers.len() + self.slow_path_shards + self.taps.len();
         let in_hands =
             threads * (2 * MAX_BURST + POOL_CACHE_FRAMES as usize * 3 / 2) + SLOW_PATH_FRAMES;

@@ -49,6 +49,7 @@ pub use keeper::{
 pub use message::{
     BadMessage, FromIncoming, FromOutgoing, HandoverLimits, Hello, MAX_MESSAGE, MAX_PASSED,
     MAX_PASSED_HOPS, NodeRole, Offer, PROTOCOL, Passed, PassedCache, PassedDevice, PassedHop,
+    PassedTap,
 };
 pub use notice::{MAX_NOTICE, Notice, SUCCESSOR};
 pub use outgoing::{Outgoing, OutgoingOutput};

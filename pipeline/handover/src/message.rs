@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages, of what passes with them, and of the order in which they are said.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
@@ -105,6 +105,9 @@ pub struct Offer {
     /// Where next hops are. The next process uses these at once, and asks for them.
     #[serde(default)]
     pub hops: Vec<PassedHop>,
+    /// Where its queues of TAPs are.
+    #[serde(default)]
+    pub taps: Vec<PassedTap>,
 }
 
 /// A device that the outgoing process closes, and the incoming one opens.
@@ -114,6 +117,15 @@ pub struct PassedDevice {
     pub device: String,
     /// What the next process plans with before it has the device.
     pub facts: serde_json::Value,
+}
+
+/// A TAP that both processes have queues of for a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedTap {
+    /// The name of the interface.
+    pub interface: String,
+    /// The number of the outgoing process's first queue.
+    pub first: u32,
 }
 
 /// A next hop that has answered the outgoing process not long ago.
@@ -289,6 +301,7 @@ mod tests {
                 facts: serde_json::json!({ "queues": [2, 4], "offloads": { "rx": u64::MAX } }),
             }],
             hops: vec![hop(); MAX_PASSED_HOPS],
+            taps: vec![PassedTap { interface: "pm0".to_owned(), first: 16 }],
         })
     }
 

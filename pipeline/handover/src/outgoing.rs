@@ -114,11 +114,6 @@ impl Outgoing {
         &self.wanted
     }
 
-    /// Whether the incoming process serves, or this one has ended by its own decision.
-    pub fn is_left(&self) -> bool {
-        matches!(self.stage, Stage::Closing | Stage::Opening | Stage::Draining | Stage::Ended)
-    }
-
     /// Whether writing to the cache is to end.
     pub fn is_freezing(&self) -> bool {
         matches!(self.stage, Stage::Freezing { .. })
@@ -366,17 +361,17 @@ mod tests {
         let (now, limits) = (Instant::now(), HandoverLimits::default());
         let mut outgoing = serving(1, now);
         outgoing.drained();
-        assert!(outgoing.is_closing() && outgoing.is_left() && !outgoing.is_draining());
+        assert!(outgoing.is_closing() && !outgoing.is_draining());
         outgoing.devices_closed();
         assert_eq!(outputs(&mut outgoing), [OutgoingOutput::Send(FromOutgoing::Closed)]);
         outgoing.devices_closed();
         outgoing.drained();
-        assert!(!outgoing.is_closing() && outgoing.is_left() && !outgoing.is_draining());
+        assert!(!outgoing.is_closing() && !outgoing.is_draining());
         let opened = now + limits.passing - Duration::from_millis(1);
         outgoing.turn(opened);
         assert_eq!(outputs(&mut outgoing), []);
         outgoing.receive(FromIncoming::Opened, Offer::default, opened);
-        assert!(outgoing.is_left() && outgoing.is_draining());
+        assert!(outgoing.is_draining());
         outgoing.turn(opened + limits.draining - Duration::from_millis(1));
         assert_eq!(outputs(&mut outgoing), [], "the time to drain begins when they are opened");
         outgoing.drained();
@@ -395,7 +390,6 @@ mod tests {
             outgoing.turn(now + late);
             let killed = outputs(&mut outgoing);
             assert!(matches!(&killed[..], [OutgoingOutput::Kill(_)]), "{killed:?}");
-            assert!(!outgoing.is_left());
             outgoing.closed();
             outgoing.devices_closed();
             outgoing.thawed(true);

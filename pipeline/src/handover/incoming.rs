@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
 use pmdns_handover::{
-    FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, PassedDevice, PassedHop,
+    FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, Offer, PassedDevice,
+    PassedHop, PassedTap,
 };
 
 use super::channel::{Channel, MAX_PACKETS, Received};
@@ -37,14 +38,8 @@ pub struct TakeOver {
     before: Option<Channel>,
     /// What came with the offer.
     sockets: OpenSockets,
-    /// Whether DPDK is to have the second name for its files.
-    is_second: bool,
-    /// Devices that it closes before this one opens them.
-    devices: Vec<PassedDevice>,
-    /// Where it has found next hops.
-    hops: Vec<PassedHop>,
-    /// What operators have said of the node.
-    role: NodeRole,
+    /// What it has said with them. The role is what operators have said last.
+    offer: Box<Offer>,
     /// When the process before has closed the channel.
     left: Option<Instant>,
     /// Whether this process is to end.
@@ -69,26 +64,13 @@ impl TakeOver {
         tracing::info!("taking over from the running process");
         let machine = Incoming::new(HandoverLimits::default(), crate::VERSION, Instant::now());
         let channel = Some(channel);
-        let (sockets, stop) = (OpenSockets::default(), Arc::default());
-        let role = NodeRole::default();
-        let mut begun = Self {
-            machine,
-            channel,
-            before: None,
-            sockets,
-            is_second: false,
-            devices: Vec::new(),
-            hops: Vec::new(),
-            role,
-            left: None,
-            stop,
-        };
+        let (sockets, offer, stop) = Default::default();
+        let mut begun = Self { machine, channel, before: None, sockets, offer, left: None, stop };
         loop {
             match begun.next()? {
                 IncomingOutput::Prepare(offer) => {
-                    (begun.is_second, begun.role) = (!offer.is_second, offer.role);
-                    (begun.devices, begun.hops) = (offer.devices, offer.hops);
                     tracing::info!("pmdns {} passes its sockets", offer.version);
+                    *begun.offer = offer;
                     return Ok(Some(begun));
                 }
                 // It has ended meanwhile.
@@ -100,22 +82,27 @@ impl TakeOver {
 
     /// Whether DPDK is to have the second name for its files: the process before has the first.
     pub(crate) fn is_second(&self) -> bool {
-        self.is_second
+        !self.offer.is_second
     }
 
     /// The devices that the process before closes before this one opens them.
     pub(crate) fn devices(&self) -> &[PassedDevice] {
-        &self.devices
+        &self.offer.devices
     }
 
     /// Where the process before has found next hops.
     pub(crate) fn hops(&self) -> &[PassedHop] {
-        &self.hops
+        &self.offer.hops
+    }
+
+    /// Where the process before has its queues of TAPs.
+    pub(crate) fn taps(&self) -> &[PassedTap] {
+        &self.offer.taps
     }
 
     /// What operators have said of the node before.
     pub(crate) fn role(&self) -> NodeRole {
-        self.role
+        self.offer.role
     }
 
     /// The sockets of the process before. From now on this one may be told to `stop`.
@@ -245,7 +232,7 @@ impl TakeOver {
             match FromOutgoing::read(&packet, sockets.len()) {
                 Ok(message) => {
                     if let FromOutgoing::Frozen(role) = &message {
-                        self.role = *role;
+                        self.offer.role = *role;
                     }
                     if let FromOutgoing::Offer(offer) = &message {
                         if let Err(why) = check(&offer.passed, &sockets) {

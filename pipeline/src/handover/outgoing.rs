@@ -219,14 +219,14 @@ impl HandOver {
         self.is_stale = true;
     }
 
-    /// This is the only process: its TAPs spread what comes, and its files and devices go with it.
+    /// This is the only process: it has what comes to its TAPs, and its files and devices go with it.
     pub(crate) fn own(&mut self) {
         if let Some(Err(error)) = self.socket.as_ref().map(HandoverSocket::own) {
             tracing::error!("no other process can take over from this one: {error}");
         }
         self.share(false);
         self.beside.remove_left();
-        self.taps.end();
+        self.steer(Taps::take);
         if let Some(Err(error)) = self.quic.as_ref().map(QuicSteering::hold) {
             tracing::error!("no other process can take over: `streams.quic`: {error}");
             self.obstacle = Some(UNSTEERED_QUIC.to_owned());
@@ -239,18 +239,11 @@ impl HandOver {
         self.taps.take().map_err(HandoverError::Taps)
     }
 
-    /// This process ends, and another one serves: what comes to the TAPs goes to it. `is_before`: this one has not taken over
-    /// altogether, so that is the process before.
-    pub(crate) fn leave_ports(&self, is_before: bool) {
-        match is_before {
-            true => {
-                self.steer(Taps::give_back);
-                if let Some(Err(error)) = self.quic.as_ref().map(QuicSteering::hold) {
-                    tracing::error!("clients over QUIC are not led to the other process: {error}");
-                }
-            }
-            false if self.machine.is_left() => self.steer(Taps::leave),
-            false => {}
+    /// This process ends, and has not taken over altogether: what it has taken goes to the process before.
+    pub(crate) fn give_back_ports(&self) {
+        self.steer(Taps::give_back);
+        if let Some(Err(error)) = self.quic.as_ref().map(QuicSteering::hold) {
+            tracing::error!("clients over QUIC are not led to the other process: {error}");
         }
     }
 
@@ -266,7 +259,6 @@ impl HandOver {
     ) -> Option<Step> {
         // What a drain asks for is done between two turns.
         let was_draining = self.machine.is_draining();
-        self.steer(Taps::turn);
         if self.is_stale && self.keep_due.is_none_or(|due| due <= now) {
             self.keep(now);
         }
@@ -275,7 +267,10 @@ impl HandOver {
         }
         self.machine.turn(now);
         if self.machine.is_freezing() && self.cache.as_mut().is_none_or(CacheWriting::has_stopped) {
-            self.machine.frozen(self.role, now);
+            match self.taps.make_room() {
+                Ok(()) => self.machine.frozen(self.role, now),
+                Err(error) => self.machine.misunderstood(format!("a TAP does not pass: {error}")),
+            }
         }
         if self.machine.is_thawing()
             && self.channel.as_ref().is_none_or(Channel::has_ended)
@@ -341,6 +336,7 @@ impl HandOver {
                             passed: self.relay.passed(&self.sockets).0,
                             devices: self.devices.clone(),
                             hops: self.hops.clone(),
+                            taps: self.taps.passed(),
                             is_second: self.is_second,
                             role: self.role,
                         };
@@ -367,7 +363,6 @@ impl HandOver {
                 if is_offer {
                     tracing::info!("another process takes over");
                     self.share(true);
-                    self.steer(Taps::hold);
                 }
                 let passed = is_offer.then(|| self.relay.passed(&self.sockets).1);
                 let say = |channel: &Channel| channel.say(&message, &passed.unwrap_or_default());

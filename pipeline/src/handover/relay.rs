@@ -64,7 +64,10 @@ impl RelayToBefore {
     /// The one that has come with an offer.
     pub(crate) fn of(config: &Config, sockets: &mut OpenSockets) -> Option<Self> {
         let (before, end) = sockets.take_relay()?;
-        let end = Arc::new(RelayEnd::passed(end).ok()?);
+        let told = |error: &_| {
+            tracing::warn!("who waits for the process before may get no answer: {error}")
+        };
+        let end = Arc::new(RelayEnd::passed(end).inspect_err(told).ok()?);
         let number = |name: &String| config.port_of_name(name).map(to_u8);
         Some(Self { end, ports: before.iter().map(number).collect() })
     }

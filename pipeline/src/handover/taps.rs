@@ -1,80 +1,70 @@
 //! Ports that are TAPs: for a moment both processes have queues of each.
 
-use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use pmdns_config::{Config, PortSettings, interface_made};
-use pmdns_nics::dpdk::TapSteering;
+use pmdns_handover::PassedTap;
+use pmdns_nics::dpdk::{TapQueues, TapSteering};
 
 /// The TAPs of a process.
 #[derive(Debug, Default)]
-pub(crate) struct Taps {
-    taps: Vec<TapSteering>,
-    /// Whether the kernel may spread what comes, once the other process has no queues.
-    is_ending: Cell<bool>,
-}
+pub(crate) struct Taps(Vec<TapSteering>);
 
-/// The TAPs before this process has opened its own queues, with the queues that each has.
-pub(crate) struct TapsBefore(Vec<(String, u32)>);
+/// The TAPs before this process has opened its own queues, with those that the process before has.
+pub(crate) struct TapsBefore(Vec<(String, TapQueues)>);
 
 impl TapsBefore {
-    /// Counts queues. Where no process is `beside` this one, none is of another: the kernel always shows one.
-    pub(crate) fn of(config: &Config, is_beside: bool) -> Self {
+    /// Counts queues. Without a process before, whose TAPs these are, none is of another: the kernel always shows one.
+    pub(crate) fn of(config: &Config, before: Option<&[PassedTap]>) -> Self {
         let interfaces = config.ports.iter().filter_map(|port| interface_made(&port.device));
-        let queues = |name| if is_beside { TapSteering::queues(name) } else { 0 };
-        Self(interfaces.map(|name| (name.to_owned(), queues(name))).collect())
+        let queues = |name: &str| {
+            let taps = before?;
+            let tap = taps.iter().find(|tap| tap.interface == name);
+            let first = tap.map_or(0, |tap| tap.first);
+            Some(TapQueues { first, count: TapSteering::queues(name).saturating_sub(first) })
+        };
+        let before = |name: &str| (name.to_owned(), queues(name).unwrap_or_default());
+        Self(interfaces.map(before).collect())
     }
 
     /// The same ones, once the ports have started. Rights are needed, so this comes before they go.
     pub(crate) fn opened(self) -> Result<Taps, String> {
-        let open = |(name, before): (String, u32)| TapSteering::new(&name, before);
+        let open = |(name, before): (String, TapQueues)| TapSteering::new(&name, before);
         let told =
             |why| format!("what comes to a TAP, for which this process has no right ({why}),");
-        let taps = self.0.into_iter().map(open).collect::<io::Result<_>>().map_err(told)?;
-        Ok(Taps { taps, is_ending: Cell::new(false) })
+        self.0.into_iter().map(open).collect::<io::Result<_>>().map(Taps).map_err(told)
     }
 }
 
 impl Taps {
-    /// This process has everything, though the next one opens queues.
-    pub(super) fn hold(&self) -> io::Result<()> {
-        self.is_ending.set(false);
-        self.taps.iter().try_for_each(TapSteering::to_first)
-    }
-
-    /// This process has everything, though the one before has queues.
+    /// This process has everything, though another one has queues.
     pub(super) fn take(&self) -> io::Result<()> {
-        self.taps.iter().try_for_each(TapSteering::to_later)
-    }
-
-    /// The next process has everything, though the queues of this one close.
-    pub(super) fn leave(&self) -> io::Result<()> {
-        self.taps.iter().try_for_each(TapSteering::to_next)
+        self.0.iter().try_for_each(TapSteering::to_own)
     }
 
     /// The process before has everything again.
     pub(super) fn give_back(&self) -> io::Result<()> {
-        self.taps.iter().try_for_each(TapSteering::to_earlier)
+        self.0.iter().try_for_each(TapSteering::to_before)
+    }
+
+    /// The next process has all of its queues. None of them may be moved when those of this one close.
+    pub(super) fn make_room(&mut self) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(TapSteering::make_room)
+    }
+
+    /// What the next process has to know of each.
+    pub(super) fn passed(&self) -> Vec<PassedTap> {
+        let passed = |tap: &TapSteering| PassedTap {
+            interface: tap.interface().to_owned(),
+            first: tap.own().first,
+        };
+        self.0.iter().map(passed).collect()
     }
 
     /// What each interface is there by, though every queue of a process closes.
     pub(super) fn holders(&self) -> Vec<BorrowedFd<'_>> {
-        self.taps.iter().map(TapSteering::holder).collect()
-    }
-
-    /// There will be one process soon. Until the kernel has closed the queues of the other one, nothing may be led to these.
-    pub(super) fn end(&self) {
-        self.is_ending.set(true);
-    }
-
-    /// The kernel spreads what comes over all queues, if these are all of one process.
-    pub(super) fn turn(&self) -> io::Result<()> {
-        if self.is_ending.get() && self.taps.iter().all(TapSteering::is_alone) {
-            self.is_ending.set(false);
-            self.taps.iter().try_for_each(TapSteering::to_all)?;
-        }
-        Ok(())
+        self.0.iter().map(TapSteering::holder).collect()
     }
 }
 

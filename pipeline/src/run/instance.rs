@@ -180,7 +180,7 @@ impl<'c> Instance<'c> {
     /// Takes over from the process before, and hands over to the next one.
     fn pass_on(&mut self, now: Instant) {
         let Services { ports, watch, .. } = &mut self.services;
-        ports.relay.turn(self.take_over.is_none() || ports.are_all_open(watch));
+        ports.relay.turn(self.take_over.is_none() || ports.can_all_send(watch));
         if let Some(take_over) = &mut self.take_over {
             match self.services.open_devices(now) {
                 None => {}
@@ -259,7 +259,9 @@ impl<'c> Instance<'c> {
     pub(super) fn stop(self) -> Result<Report, RunError> {
         let Self { mut services, servers, running, mut hand_over, has_handed_over, .. } = self;
         let (keeper, supervisor) = (self.keeper, self.supervisor);
-        hand_over.leave_ports(self.take_over.is_some());
+        if self.take_over.is_some() {
+            hand_over.give_back_ports();
+        }
         hand_over.remove_file();
         let failed = running.has_failed();
         let refused = self.has_failed.map(HandoverError::Refused);

@@ -80,7 +80,7 @@ pub fn run(
     let opened = Opened::open((base, config), changes, &mut sockets, generation)?;
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let quic = opened.quic_steering().map_err(RunError::Copy)?;
-    let taps = TapsBefore::of(config, is_beside);
+    let taps = TapsBefore::of(config, take_over.as_ref().map(TakeOver::taps));
     let devices = take_over.as_ref().map(TakeOver::devices).unwrap_or_default();
     let hops = take_over.as_ref().map(|before| known_hops(config, before.hops()));
     let beside = Beside { is_there: is_beside, is_first: is_second, devices };

@@ -66,15 +66,18 @@ impl Relay {
             Way::None => return,
             Way::ToNext(end) => receive(&mut self.rings, end, RelayRings::take_in),
             Way::ToBefore(RelayToBefore { end, ports }) => {
-                self.lost += pass_replies(&mut self.rings, end, ports);
-                !has_ports
-                    || receive(&mut self.rings, end, |rings, mut frame| {
-                        let port = ports.get(usize::from(frame.port()));
-                        if let Some(port) = port.copied().flatten() {
-                            frame.set_port(port);
-                            rings.send_on(frame);
-                        }
-                    })
+                let send_on = |rings: &mut RelayRings, mut frame: Frame| {
+                    let port = ports.get(usize::from(frame.port()));
+                    if let Some(port) = port.copied().flatten() {
+                        frame.set_port(port);
+                        rings.send_on(frame);
+                    }
+                };
+                let is_open = !has_ports || receive(&mut self.rings, end, send_on);
+                if is_open {
+                    self.lost += pass_replies(&mut self.rings, end, ports);
+                }
+                is_open
             }
         };
         if !is_open {
@@ -104,7 +107,8 @@ fn pass_replies(rings: &mut RelayRings, end: &RelayEnd, ports: &[Option<u8>]) ->
     for _ in 0..MAX_FRAMES {
         let Some(frame) = rings.next_reply() else { break };
         let port = ports.iter().position(|ours| *ours == Some(frame.port()));
-        lost += u64::from(!port.is_some_and(|port| end.send(to_u8(port), &frame)));
+        // By a port that the process before lacks nothing comes for it.
+        lost += u64::from(port.is_some_and(|port| !end.send(to_u8(port), &frame)));
     }
     lost
 }

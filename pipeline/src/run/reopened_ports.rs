@@ -106,6 +106,12 @@ impl RunningPorts {
         !self.reopened.numbers.iter().any(|port| watch.is_closed(*port))
     }
 
+    /// Whether what the process before sends can leave by any of them.
+    pub(super) fn can_all_send(&self, watch: &PortWatch) -> bool {
+        self.are_all_open(watch)
+            && !self.reopened.numbers.iter().any(|port| watch.awaits_link(*port))
+    }
+
     /// The devices that the next process opens when this one has closed them. What is closed already it opens at its start.
     pub(super) fn devices(&self, config: &Config, watch: &PortWatch) -> Vec<PassedDevice> {
         let serving = self.reopened.numbers.iter().filter(|port| watch.serves(**port));

@@ -94,6 +94,10 @@ impl Worker {
 
     /// Takes what another process has passed down the line, or sends it.
     pub(super) fn take_relayed(&mut self) {
+        // What leaves before new queues are here reaches nobody.
+        if self.means.news.changes() != self.changes {
+            return;
+        }
         let waiting = self.ends.relayed.as_ref().map_or(0, RingReceiver::len);
         for _ in 0..waiting.div_ceil(self.means.limit) {
             let Some(ring) = &mut self.ends.relayed else { return };
