@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::dig::dig;
 use crate::harness::{isolated, path, sh, wait_until};
@@ -66,27 +66,56 @@ fn follow_each_other(name: &str, more: &[&str]) {
         let mut config = || configs.next().unwrap();
         let first = Pmdns::start(&config());
         set_up_tap();
-        let is_over = AtomicBool::new(false);
-        let (report, connections, last) = thread::scope(|threads| {
+        let (is_over, is_under_way) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (report, connections, hits, last) = thread::scope(|threads| {
             let seconds = longer("SECONDS", SECONDS);
             let udp = threads.spawn(move || ask_over_the_port(seconds));
             let tcp = threads.spawn(|| until(&is_over, || ask(&mut connect())));
+            let hits = threads.spawn(|| time_hits(&is_over, &is_under_way));
             let mut running = first;
             for number in 0..seconds / EACH {
+                is_under_way.store(false, Ordering::Relaxed);
                 thread::sleep(Duration::from_secs(1));
+                is_under_way.store(true, Ordering::Relaxed);
                 running = running.hand_over(&format!("next-{number}"), &config());
             }
             let report = udp.join().unwrap();
             is_over.store(true, Ordering::Relaxed);
-            (report, tcp.join().unwrap(), running)
+            (report, tcp.join().unwrap(), hits.join().unwrap(), running)
         });
         // What the kernel could give to no queue it counts as dropped.
         let interface = sh("ip -s -s link show pm0");
         assert!(report.contains("Queries lost:         0 (0.00%)"), "{report}\n{interface}");
         assert!(connections > 100, "only {connections} connections were answered");
         println!("{connections} connections, none lost\n{report}");
+        for (when, times) in ["between hand-overs", "in hand-overs"].iter().zip(hits) {
+            let [median, slow, slowest] =
+                [50, 99, 100].map(|share| times[(times.len() - 1) * share / 100]);
+            println!(
+                "{} hits {when}: median {median:?}, p99 {slow:?}, max {slowest:?}",
+                times.len()
+            );
+        }
         last.stop();
     });
+}
+
+/// How long hits take between hand-overs, and while one is under way, the fastest first.
+fn time_hits(is_over: &AtomicBool, is_under_way: &AtomicBool) -> [Vec<Duration>; 2] {
+    let client = UdpSocket::bind("10.97.0.1:0").unwrap();
+    client.connect((TAP_V4, 53)).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut times = [Vec::new(), Vec::new()];
+    while !is_over.load(Ordering::Relaxed) {
+        let when = usize::from(is_under_way.load(Ordering::Relaxed));
+        let begun = Instant::now();
+        client.send(&QUERY[2..]).unwrap();
+        client.recv(&mut [0; 512]).unwrap();
+        times[when].push(begun.elapsed());
+        thread::sleep(Duration::from_millis(1));
+    }
+    times.iter_mut().for_each(|times| times.sort());
+    times
 }
 
 #[test]
