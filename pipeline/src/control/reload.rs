@@ -32,6 +32,10 @@ use pmdns_changes::reload::{Reload, ReloadOutput, ReloadResult, ReloadSource};
 use pmdns_changes::{ChangeJournal, JournalLine, Receipt, Waiting, lasting};
 use pmdns_control::Caller;
 
+/// What becomes of what this process cannot change.
+const NEXT: &str = "the next process takes over";
+const RESTART: &str = "restart for";
+
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
@@ -50,6 +54,9 @@ pub enum ReloadError {
     /// The views cannot be taken over.
     #[error(transparent)]
     Views(#[from] ViewsError),
+    /// This process cannot take it over, and another one can.
+    #[error(transparent)]
+    Other(Box<Self>),
     /// The configuration contradicts what operators have changed since the start.
     #[error("{0}")]
     Overlay(String),
@@ -275,6 +282,10 @@ impl Reloader {
         if let Some(thread) = self.reading.take_if(|_| has_read) {
             match thread.join().unwrap_or(Err(ReloadError::Ended)) {
                 Ok(read) => is_other = self.lend(read, now),
+                Err(ReloadError::Other(why)) if self.has_successor => {
+                    self.wants_successor = true;
+                    self.reload.leave_to_next(format!("{NEXT}, because {why}"), now);
+                }
                 Err(error) => self.fail(&error, now),
             }
         } else if self.reload.is_lent()
@@ -359,12 +370,8 @@ impl Reloader {
                 self.rules = describe(&fresh.digest);
                 let changed = self.first.fixed.changed(&written.fixed);
                 self.wants_successor = self.has_successor && !changed.is_empty();
-                let how = if self.has_successor {
-                    "the next process takes over with"
-                } else {
-                    "restart for"
-                };
-                format!("{}{}", self.rules, other_process_for(how, &changed))
+                let how = if self.has_successor { format!("{NEXT} with") } else { RESTART.into() };
+                format!("{}{}", self.rules, other_process_for(&how, &changed))
             }
             Fresh::Upstreams(_) => String::new(),
         };

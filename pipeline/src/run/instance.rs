@@ -163,14 +163,14 @@ impl<'c> Instance<'c> {
             (false, _) => {}
         }
         if !services.passing.is_under_way && services.apply_changes() {
-            if services.reloader.take_successor_request() {
-                let asked = services.passing.request_successor();
-                asked.unwrap_or_else(|why| tracing::warn!("no other process is started: {why}"));
-            }
             self.hand_over.follow(services.reloader.config());
             if let Some(servers) = &mut self.servers {
                 servers.apply_reload(&mut services.reloader, &mut self.hand_over);
             }
+        }
+        if services.reloader.take_successor_request() {
+            let asked = services.passing.request_successor();
+            asked.unwrap_or_else(|why| tracing::warn!("no other process is started: {why}"));
         }
         services.limit_floods(Instant::now());
         log::report_losses();

@@ -43,6 +43,16 @@ fn another_process_takes_over_when_it_is_asked_for() {
             udp.join().unwrap()
         });
         assert_eq!(lost(&report), 0, "{report}");
+        // The ways to upstreams over ports are laid out at the start.
+        let third = serving();
+        let over_port = "\n[[upstream]]\naddress = \"10.97.0.1:53\"\nport = \"tap\"\n";
+        let sources = "\"fd97::2/64\"]\nquery_sources = [\"10.97.0.77\"]";
+        let other = config.replace("32MiB", "24MiB").replace("\"fd97::2/64\"]", sources);
+        config_file(&format!("{other}{over_port}"));
+        let told = tell(&["reload"]);
+        assert!(told.contains("the next process takes over, because"), "{told}");
+        assert!(told.contains("upstream[1].port"), "{told}");
+        wait_until("the next process serves", || serving() != third);
         // What does not start costs nothing: the file is checked first, and by the process that would take over.
         let last = serving();
         fs::write("/run/lab/pmdns.toml", "[cache]\nsize = 5\n").unwrap();

@@ -266,6 +266,22 @@ impl<A> Reload<A> {
         is_other
     }
 
+    /// What was read is for the next process: nothing changes here. Who asked is told so by `text`.
+    pub fn leave_to_next(&mut self, text: String, now: Instant) {
+        match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Reading(Work::Reload { askers, .. }) => {
+                // If that process does not come, news of files are taken from what is in use.
+                self.news.fail(now);
+                tracing::info!("not reloaded: {text}");
+                self.outputs.push_back(ReloadOutput::Reloaded(askers, text));
+            }
+            other => {
+                debug_assert!(false, "no reload is being read");
+                self.stage = other;
+            }
+        }
+    }
+
     /// Every thread has given back the rules that it had before.
     pub fn give_back(&mut self, now: Instant) {
         match std::mem::replace(&mut self.stage, Stage::Idle) {

@@ -85,7 +85,9 @@ pub(super) fn read(
     text.error.take().map_or(Ok(()), Err)?;
     // Changes of these need a restart.
     let (clients, control) = (in_use.clients.clone(), in_use.control.clone());
-    let base = Config { clients, control, ..text.config.clone() }.following(in_use)?;
+    let base = Config { clients, control, ..text.config.clone() };
+    let base =
+        base.following(in_use).map_err(|error| ReloadError::Other(Box::new(error.into())))?;
     let config = overlay.apply(&base).map_err(ReloadError::Overlay)?;
     let clients = Some(read_clients(&config)?);
     // With changes an upstream's place is not that in the file.
@@ -103,13 +105,14 @@ pub(super) fn read(
 
 /// An error with the file and the line of its key, if it has one.
 fn in_file(error: BuildError, text: Option<&ConfigText>) -> ReloadError {
-    match (&error, text) {
-        (BuildError::Upstreams(upstreams), Some(text)) => match upstreams.key() {
-            Some(key) => text.of_machine(&key, upstreams.to_string()).into(),
-            None => error.into(),
-        },
-        _ => error.into(),
-    }
+    let key = match &error {
+        // There is no slot, but another process has all of them.
+        BuildError::Upstreams(upstreams) => upstreams.key(),
+        BuildError::Rules(_) | BuildError::Cookies(_) => None,
+    };
+    let Some(key) = key else { return error.into() };
+    let of_line = |text: &ConfigText| text.of_machine(&key, error.to_string()).into();
+    ReloadError::Other(Box::new(text.map(of_line).unwrap_or_else(|| error.into())))
 }
 
 /// The message about changed keys that need another process, and `how` there will be one.

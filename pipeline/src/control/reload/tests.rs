@@ -67,3 +67,35 @@ fn d08_a_restart_is_asked_for_key_by_key() {
     let told = other_process_for("restart for", &keys);
     assert!(told.ends_with("upstream[9] and 2 more"), "{told}");
 }
+
+#[test]
+fn what_this_process_cannot_take_over_is_left_to_the_next_one_if_there_can_be_one() {
+    let folder = std::env::temp_dir().join(format!("pmdns-other-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("pmdns.toml");
+    let view = |name| {
+        format!(
+            "[[view]]\nname = \"v{name}\"\nclients = [\"192.0.2.{name}/32\"]\nqueries_per_second = 9\n"
+        )
+    };
+    let text = |views: std::ops::Range<u8>| {
+        let port = "[[port]]\nname = \"p0\"\ndevice = \"memory\"\naddresses = [\"10.77.0.2/24\"]\n";
+        let others = "[[upstream]]\naddress = \"192.0.2.53:53\"\n[control]\nsocket = \"unused\"\n";
+        format!("{port}{others}{}", views.map(view).collect::<String>())
+    };
+    let (publisher, _) = RulesPublisher::new(0, 0, Seed::new([0; 16]), 1);
+    let first = Config::from_toml(&text(0..31)).unwrap();
+    let mut reloader = Reloader::new(&file, (&first, Written::default()), publisher, String::new());
+    // Another view, where numbers are left for none.
+    std::fs::write(&file, text(1..32)).unwrap();
+    for has_successor in [false, true] {
+        let before = rules(&reloader);
+        reloader.set_successor(has_successor);
+        reloader.ask();
+        finish(&mut reloader, Instant::now());
+        assert_eq!(reloader.take_successor_request(), has_successor);
+        assert_eq!(rules(&reloader), before);
+        assert!(reloader.is_idle() && reloader.config().views[0].name == "v0");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
