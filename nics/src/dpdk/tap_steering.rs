@@ -27,6 +27,8 @@ const KIND: c_int = libc::IFF_TAP
 const SOCKET_FILTER: u32 = 1;
 /// A protocol in a frame (linux/if_ether.h).
 const IPV6: u32 = 0x86dd;
+/// The most fillers of a process that is alone. It has as many queues at most, and the kernel allows 256.
+const MOST_FILLERS: u32 = 32;
 /// What is multiplied by it has its entropy in the upper bits (Knuth, 6.4).
 const GOLDEN_RATIO: u32 = 0x9e37_79b1;
 
@@ -68,22 +70,35 @@ pub struct TapSteering {
 }
 
 impl TapSteering {
-    /// The steering of `interface`, of which this process has the last queues, and the one `before` has others. Needs the rights
-    /// of bpf(2), and that to open queues. Later nothing does.
-    pub fn new(interface: &str, before: TapQueues) -> io::Result<Self> {
+    /// The steering of `interface`, of which this process has the last `count` queues, and the one `before` has others. Needs the
+    /// rights of bpf(2), and that to open queues. Later nothing does.
+    pub fn new(interface: &str, before: TapQueues, count: u32) -> io::Result<Self> {
         let queue = queue_of(interface)?.ok_or(io::ErrorKind::NotFound)?;
         let others = before.first + before.count;
-        let count = Self::queues(interface).saturating_sub(others);
+        if Self::queues(interface) > others + count {
+            return Err(io::Error::other("another program has queues of it"));
+        }
         // Exactly as many fillers make room for all of these queues, and none of the process before is moved.
-        let first = if count == before.first { 0 } else { others };
-        let own = TapQueues { first, count };
+        let first = if before.first == count { 0 } else { others };
         let holder = another(&queue)?;
         set_attached(&holder, false)?;
         let fillers = (0..first).map(|_| another(&queue)).collect::<io::Result<_>>()?;
-        let (to_own, to_before) = (program(own)?, program(before)?);
-        let to_first = program(TapQueues { first: 0, count })?;
-        let interface = interface.to_owned();
-        Ok(Self { interface, own, holder, fillers, to_own, to_first, to_before })
+        let [to_own, to_first, to_before] =
+            [TapQueues { first, count }, TapQueues { first: 0, count }, before].map(program);
+        let mut steering = Self {
+            interface: interface.to_owned(),
+            own: TapQueues { first, count },
+            holder,
+            fillers,
+            to_own: to_own?,
+            to_first: to_first?,
+            to_before: to_before?,
+        };
+        // If the process before has ended, these queues are the first ones when all of its own have closed.
+        if first > 0 && Self::queues(interface) != others + count + first {
+            steering.close_fillers();
+        }
+        Ok(steering)
     }
 
     /// The queues that processes have of an interface now. There is none yet if it is not there.
@@ -121,22 +136,48 @@ impl TapSteering {
 
     /// The next process has all of its queues, and nothing comes to them yet. They get the places of the fillers, if these are
     /// as many. Then the fillers are behind everything.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, or another program has queues. The next process must not take over then.
     pub fn make_room(&mut self) -> io::Result<()> {
         let TapQueues { first, count } = self.own;
-        let is_ready = |interface: &str| Self::queues(interface) == 2 * first + count;
-        if first == 0 || !is_ready(&self.interface) {
+        let queues = Self::queues(&self.interface);
+        let (is_alone, has_fillers) = (queues == first + count, queues > 2 * (first + count));
+        if first == 0 || is_alone || has_fillers {
             return Ok(());
         }
-        self.fillers.iter().try_for_each(|filler| set_attached(filler, false))?;
-        self.fillers.iter().try_for_each(|filler| set_attached(filler, true))?;
-        // If the next process ended meanwhile, queues of this one were moved. Without fillers they are the first ones.
-        if !is_ready(&self.interface) {
-            self.fillers.clear();
-            self.own.first = 0;
-            std::mem::swap(&mut self.to_own, &mut self.to_first);
+        if queues != 2 * first + count {
+            return Err(io::Error::other("another program has queues of it"));
+        }
+        let is_moved = self.move_fillers();
+        // If the next process ended meanwhile, queues of this one were moved.
+        if is_moved.is_err() || Self::queues(&self.interface) != queues {
+            self.close_fillers();
             self.to_own()?;
         }
-        Ok(())
+        is_moved
+    }
+
+    fn move_fillers(&self) -> io::Result<()> {
+        self.fillers.iter().try_for_each(|filler| set_attached(filler, false))?;
+        self.fillers.iter().try_for_each(|filler| set_attached(filler, true))
+    }
+
+    /// No other process has queues. Where numbers of queues have changed there may be many fillers: they go, and a frame may too.
+    pub fn be_alone(&mut self) -> io::Result<()> {
+        if self.own.first > MOST_FILLERS {
+            self.close_fillers();
+        }
+        self.to_own()
+    }
+
+    /// The kernel moves the queues of this process to the places of the fillers, which are the first ones.
+    fn close_fillers(&mut self) {
+        self.fillers.clear();
+        if std::mem::take(&mut self.own.first) > 0 {
+            std::mem::swap(&mut self.to_own, &mut self.to_first);
+        }
     }
 
     fn set(&self, program: &OwnedFd) -> io::Result<()> {
@@ -200,20 +241,25 @@ fn name_of(queue: RawFd) -> Option<String> {
 /// A program that names one of these queues, the same for all frames of a flow.
 ///
 /// The kernel's own hash (`skb->hash`) is zero for what a socket sends that is not connected, and a program of this type cannot
-/// have it computed. So it is made of the sender's address and of the ports. A frame that ends before them, which is neither DNS
-/// nor ARP, goes to queue 0.
+/// have it computed. So it is made of the sender's address and of the ports. One that ends before
+/// them goes to a queue by its length.
 fn program(TapQueues { first, count }: TapQueues) -> io::Result<OwnedFd> {
     // Loads from the frame take its `sk_buff` from r6, and put a number into r0.
     let half = |at| instruction(0x28, (0, 0), 0, at);
     let word = |at| instruction(0x20, (0, 0), 0, at);
+    let len = || instruction(0x61, (0, 6), 0, 0); // the first field of an `__sk_buff`
     let code = [
         instruction(0xbf, (6, 1), 0, 0),            // r6 = r1
+        len(),                                      // r0 = the length
+        instruction(0xa5, (0, 0), 14, 38),          // if r0 < 38, skip 14
         half(12),                                   // the protocol
         instruction(0x15, (0, 0), 4, IPV6),         // if r0 == IPV6, skip 4
         word(26),                                   // the sender over IPv4
         instruction(0xbc, (7, 0), 0, 0),            // w7 = w0
         word(34),                                   // the ports, if there are no options
-        instruction(0x05, (0, 0), 3, 0),            // skip 3
+        instruction(0x05, (0, 0), 5, 0),            // skip 5
+        len(),                                      // r0 = the length
+        instruction(0xa5, (0, 0), 6, 58),           // if r0 < 58, skip 6
         word(34),                                   // the last word of the sender over IPv6
         instruction(0xbc, (7, 0), 0, 0),            // w7 = w0
         word(54),                                   // the ports
@@ -250,3 +296,6 @@ fn instruction(
     let ([jump0, jump1], [n0, n1, n2, n3]) = (jump.to_ne_bytes(), number.to_ne_bytes());
     [code, registers, jump0, jump1, n0, n1, n2, n3]
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,6 +126,8 @@ pub struct PassedTap {
     pub interface: String,
     /// The number of the outgoing process's first queue.
     pub first: u32,
+    /// How many queues it has.
+    pub count: u32,
 }
 
 /// A next hop that has answered the outgoing process not long ago.
@@ -301,7 +303,7 @@ mod tests {
                 facts: serde_json::json!({ "queues": [2, 4], "offloads": { "rx": u64::MAX } }),
             }],
             hops: vec![hop(); MAX_PASSED_HOPS],
-            taps: vec![PassedTap { interface: "pm0".to_owned(), first: 16 }],
+            taps: vec![PassedTap { interface: "pm0".to_owned(), first: 16, count: 16 }],
         })
     }
 

@@ -50,4 +50,4 @@ pub use self::process::HandoverError;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::relay::RelayToBefore;
 #[cfg(feature = "dpdk")]
-pub(crate) use self::taps::TapsBefore;
+pub(crate) use self::taps::Taps;

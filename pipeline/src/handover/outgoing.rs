@@ -91,7 +91,7 @@ impl HandOver {
         if let Some(socket) = &socket {
             sockets.add_local(SOCKET, &path, socket.copy().map_err(at(&path))?);
         }
-        let (taps, obstacle) = match obstacle(config).map_or_else(|| taps.opened(), Err) {
+        let (taps, obstacle) = match obstacle(config).map_or(taps, Err) {
             Ok(taps) => (taps, None),
             Err(why) => (Taps::default(), Some(why)),
         };
@@ -226,7 +226,9 @@ impl HandOver {
         }
         self.share(false);
         self.beside.remove_left();
-        self.steer(Taps::take);
+        if let Err(error) = self.taps.be_alone() {
+            tracing::error!("what comes to a TAP cannot be led to this process: {error}");
+        }
         if let Some(Err(error)) = self.quic.as_ref().map(QuicSteering::hold) {
             tracing::error!("no other process can take over: `streams.quic`: {error}");
             self.obstacle = Some(UNSTEERED_QUIC.to_owned());
@@ -241,7 +243,9 @@ impl HandOver {
 
     /// This process ends, and has not taken over altogether: what it has taken goes to the process before.
     pub(crate) fn give_back_ports(&self) {
-        self.steer(Taps::give_back);
+        if let Err(error) = self.taps.give_back() {
+            tracing::error!("what comes to a TAP cannot be led to the other process: {error}");
+        }
         if let Some(Err(error)) = self.quic.as_ref().map(QuicSteering::hold) {
             tracing::error!("clients over QUIC are not led to the other process: {error}");
         }
@@ -434,11 +438,5 @@ impl HandOver {
     fn share(&self, are_shared: bool) {
         self.files.iter().for_each(|file| file.leave(are_shared));
         share_devices(are_shared);
-    }
-
-    fn steer(&self, steer: impl Fn(&Taps) -> io::Result<()>) {
-        if let Err(error) = steer(&self.taps) {
-            tracing::error!("what comes to a TAP cannot be led to one process: {error}");
-        }
     }
 }

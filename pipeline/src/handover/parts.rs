@@ -6,7 +6,7 @@ use pmdns_nics::XdpSteering;
 use pmdns_nics::dpdk::FilesBeside;
 use pmdns_streams::quic_steering::QuicSteering;
 
-use super::taps::TapsBefore;
+use super::taps::Taps;
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
 
@@ -32,7 +32,8 @@ pub(crate) enum Step {
 pub(crate) struct OpenedForNext {
     /// Sockets, and the files of local ones.
     pub(crate) copies: (OpenSockets, Vec<Arc<SocketFile>>),
-    pub(crate) taps: TapsBefore,
+    /// Or why there is no way to another process.
+    pub(crate) taps: Result<Taps, String>,
     /// Of clients over QUIC, if there are streams.
     pub(crate) quic: Option<QuicSteering>,
     /// Ports over AF_XDP that have their own sockets.

@@ -5,42 +5,42 @@ use std::os::fd::BorrowedFd;
 
 use pmdns_config::{Config, PortSettings, interface_made};
 use pmdns_handover::PassedTap;
+use pmdns_nics::PortPlan;
 use pmdns_nics::dpdk::{TapQueues, TapSteering};
+
+use super::process::cannot_pass;
 
 /// The TAPs of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Taps(Vec<TapSteering>);
 
-/// The TAPs before this process has opened its own queues, with those that the process before has.
-pub(crate) struct TapsBefore(Vec<(String, TapQueues)>);
-
-impl TapsBefore {
-    /// Counts queues. Without a process before, whose TAPs these are, none is of another: the kernel always shows one.
-    pub(crate) fn of(config: &Config, before: Option<&[PassedTap]>) -> Self {
-        let interfaces = config.ports.iter().filter_map(|port| interface_made(&port.device));
-        let queues = |name: &str| {
-            let taps = before?;
-            let tap = taps.iter().find(|tap| tap.interface == name);
-            let first = tap.map_or(0, |tap| tap.first);
-            Some(TapQueues { first, count: TapSteering::queues(name).saturating_sub(first) })
-        };
-        let before = |name: &str| (name.to_owned(), queues(name).unwrap_or_default());
-        Self(interfaces.map(before).collect())
-    }
-
-    /// The same ones, once the ports have started. Rights are needed, so this comes before they go.
-    pub(crate) fn opened(self) -> Result<Taps, String> {
-        let open = |(name, before): (String, TapQueues)| TapSteering::new(&name, before);
-        let told =
-            |why| format!("what comes to a TAP, for which this process has no right ({why}),");
-        self.0.into_iter().map(open).collect::<io::Result<_>>().map(Taps).map_err(told)
-    }
-}
-
 impl Taps {
+    /// Those of this process's ports, which have started with these queues, beside those of the process before. Rights are
+    /// needed, so this comes before they go. An error is what keeps other processes from taking over.
+    pub(crate) fn opened(
+        config: &Config,
+        plans: &[PortPlan],
+        before: &[PassedTap],
+    ) -> Result<Self, String> {
+        let open = |(port, plan): (&PortSettings, &PortPlan)| {
+            let interface = interface_made(&port.device)?;
+            let before = before.iter().find(|tap| tap.interface == interface);
+            let before = before.map(|tap| TapQueues { first: tap.first, count: tap.count });
+            let count = plan.rx_queues.max(plan.tx_queues).into();
+            let opened = TapSteering::new(interface, before.unwrap_or_default(), count);
+            Some(opened.map_err(|why| cannot_pass(format!("what comes to {interface} ({why})"))))
+        };
+        config.ports.iter().zip(plans).filter_map(open).collect::<Result<_, _>>().map(Self)
+    }
+
     /// This process has everything, though another one has queues.
     pub(super) fn take(&self) -> io::Result<()> {
         self.0.iter().try_for_each(TapSteering::to_own)
+    }
+
+    /// No other process has queues.
+    pub(super) fn be_alone(&mut self) -> io::Result<()> {
+        self.0.iter_mut().try_for_each(TapSteering::be_alone)
     }
 
     /// The process before has everything again.
@@ -55,9 +55,9 @@ impl Taps {
 
     /// What the next process has to know of each.
     pub(super) fn passed(&self) -> Vec<PassedTap> {
-        let passed = |tap: &TapSteering| PassedTap {
-            interface: tap.interface().to_owned(),
-            first: tap.own().first,
+        let passed = |tap: &TapSteering| {
+            let TapQueues { first, count } = tap.own();
+            PassedTap { interface: tap.interface().to_owned(), first, count }
         };
         self.0.iter().map(passed).collect()
     }

@@ -29,8 +29,8 @@ use self::opened::Opened;
 use self::ports::{Beside, StartedPorts};
 use crate::control::reload::Written;
 use crate::handover::{
-    HandOver, HandoverError, LeftByCrash, OpenedForNext, RelayToBefore, TakeOver, TapsBefore,
-    adopted, known_hops,
+    HandOver, HandoverError, LeftByCrash, OpenedForNext, RelayToBefore, TakeOver, Taps, adopted,
+    known_hops,
 };
 use crate::runtime::{OpenChanges, unix_time};
 use pmdns_control::report::Report;
@@ -80,7 +80,6 @@ pub fn run(
     let opened = Opened::open((base, config), changes, &mut sockets, generation)?;
     let copies = opened.copies(config).map_err(RunError::Copy)?;
     let quic = opened.quic_steering().map_err(RunError::Copy)?;
-    let taps = TapsBefore::of(config, take_over.as_ref().map(TakeOver::taps));
     let devices = take_over.as_ref().map(TakeOver::devices).unwrap_or_default();
     let hops = take_over.as_ref().map(|before| known_hops(config, before.hops()));
     let beside = Beside { is_there: is_beside, is_first: is_second, devices };
@@ -91,6 +90,8 @@ pub fn run(
     if has_predecessor {
         ports.passed.engine.memory = adopted(config, sockets.take_cache());
     }
+    let queues = take_over.as_ref().map(TakeOver::taps).unwrap_or_default();
+    let taps = Taps::opened(config, &ports.topology.ports, queues);
     let xdp = std::mem::take(&mut ports.steerings);
     let beside = ports.eal.files_beside(is_second);
     let for_next = OpenedForNext { copies, taps, quic, xdp, is_second, beside };

@@ -85,6 +85,22 @@ fn when_the_outgoing_process_is_stopped_the_incoming_one_takes_what_there_is() {
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn when_the_outgoing_process_is_killed_before_the_next_one_has_its_port_that_one_serves() {
+    let name =
+        "when_the_outgoing_process_is_killed_before_the_next_one_has_its_port_that_one_serves";
+    lab(name, UNDER_WAY, |running, config| {
+        // Of the queues of a TAP, those of a second process are not the first ones.
+        let running = running.hand_over("second", config);
+        let mut next = Pmdns::launch_as("next", config);
+        next.wait_for("passes its sockets");
+        running.kill();
+        next.wait_for(IS_ALONE);
+        next
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn an_outgoing_process_that_drains_may_be_stopped() {
     lab("an_outgoing_process_that_drains_may_be_stopped", UNDER_WAY, |mut running, config| {
         let mut open = connect();

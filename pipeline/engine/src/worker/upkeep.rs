@@ -94,11 +94,11 @@ impl Worker {
 
     /// Takes what another process has passed down the line, or sends it.
     pub(super) fn take_relayed(&mut self) {
-        // What leaves before new queues are here reaches nobody.
+        let waiting = self.ends.relayed.as_ref().map_or(0, RingReceiver::len);
+        // What leaves before new queues are here reaches nobody. The ring is read first: what comes later waits for a turn.
         if self.means.news.changes() != self.changes {
             return;
         }
-        let waiting = self.ends.relayed.as_ref().map_or(0, RingReceiver::len);
         for _ in 0..waiting.div_ceil(self.means.limit) {
             let Some(ring) = &mut self.ends.relayed else { return };
             let count = ring.pop_batch(&mut self.batch, self.means.limit) as u64;
