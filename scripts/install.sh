@@ -5,6 +5,8 @@
 # With --api also schemathesis, for the lab that makes requests of the description of the HTTP API.
 # With --book only mdBook, by cargo: Debian has no package of it. With --package only what packing needs, and with --root only
 # what makes an empty root of Debian. With --container what makes an image and runs it, and what knows the schemas of Kubernetes.
+# With --dpdk also what builds DPDK from its source (scripts/dpdk.sh).
+# With --arm64 what builds, tests and packs for arm64 on another machine, in the place of what builds for that machine.
 # Debian and Ubuntu, as root or by sudo. What is there already is left alone.
 set -euo pipefail
 
@@ -30,6 +32,10 @@ MDBOOK=mdbook@0.5.4
 PEERS=(pdns-recursor)
 PACKAGE=(lintian binutils jq git ca-certificates)
 ROOT=(debootstrap)
+DPDK=(meson ninja-build python3-pyelftools libxdp-dev libbpf-dev ca-certificates curl xz-utils)
+# Debian's libraries for two processors do not all go side by side.
+ARM64=(crossbuild-essential-arm64 qemu-user libdpdk-dev:arm64 libpcap-dev:arm64 libnuma-dev:arm64 libsqlite3-dev:arm64
+    pkg-config:arm64 libclang-dev clang build-essential qemu-system-arm cpio kmod)
 CONTAINER=(podman buildah crun netavark debootstrap jq util-linux mount python3-venv python3-pip)
 BROWSER=(chromium libnss3-tools fonts-dejavu-core python3-venv python3-pip)
 # Not in every release; one that lacks it compares without it.
@@ -39,7 +45,7 @@ declare -A SERVICES=([nsd]=nsd [unbound]=unbound [knot]=knot [pdns-recursor]=pdn
     [bind9]=named [bird2]=bird [knot-resolver]=kresd@1 [prometheus]=prometheus)
 
 usage() {
-    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--api|--book|--package|--container|--root]" >&2
+    echo "usage: scripts/install.sh [--lab|--vm|--peers|--browser|--api|--book|--package|--container|--root|--dpdk|--arm64]" >&2
     exit 2
 }
 
@@ -58,6 +64,8 @@ case "${1-}" in
     --package) wanted+=("${PACKAGE[@]}") ;;
     --container) wanted+=("${PACKAGE[@]}" "${CONTAINER[@]}") ;;
     --root) wanted=("${ROOT[@]}") ;;
+    --dpdk) wanted+=("${DPDK[@]}") ;;
+    --arm64) wanted=("${ARM64[@]}" "${RUN[@]}" "${PACKAGE[@]}") ;;
     *) usage ;;
 esac
 
@@ -112,6 +120,12 @@ if [[ $(id -u) -ne 0 && ${#as_root[@]} -eq 0 ]]; then
     exit 1
 fi
 echo "installing ${missing[*]}; that takes a minute or two"
+keep=()
+if [[ ${1-} == --arm64 ]]; then
+    # On a machine that has what builds for itself, it fails.
+    keep=(--no-remove)
+    "${as_root[@]}" dpkg --add-architecture arm64
+fi
 "${as_root[@]}" apt-get update -qq
 for index in "${!missing[@]}"; do
     [[ " ${IF_THERE[*]} " != *" ${missing[index]} "* ]] || [[ $(apt-cache policy "${missing[index]}") =~ Candidate:\ [^\(] ]] ||
@@ -126,7 +140,7 @@ if [[ ! -e $policy ]]; then
     trap '"${as_root[@]}" rm -f "$policy"' EXIT
 fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+    apt-get install -y -qq --no-install-recommends "${keep[@]}" "${missing[@]}" > /dev/null
 install_the_rest "$@"
 [[ -d /run/systemd/system ]] || exit 0
 for package in "${missing[@]}"; do

@@ -3,11 +3,18 @@
 # what is linked, and a bill of materials. Debug symbols go into a package of their own, beside it.
 # It fits the release of Debian or Ubuntu that it is built on: the program is linked with the DPDK of that release.
 # One commit makes the same bytes in any folder, with the same compilers. PMDNS_PROFILE names what scripts/profile.sh has made.
+# usage: scripts/package.sh [--arch arm64]   for arm64, on another machine: in a root that scripts/empty-root.sh makes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[[ $# -eq 0 ]] || { echo "usage: scripts/package.sh" >&2; exit 2; }
-scripts/install.sh --package
+case "$*" in
+    "") scripts/install.sh --package ;;
+    "--arch arm64") scripts/install.sh --arm64 ;;
+    *)
+        sed -n '6s/^# //p' "$0" >&2
+        exit 2
+        ;;
+esac
 target=${CARGO_TARGET_DIR:-target}
 papers=$target/manual
 
@@ -28,6 +35,8 @@ need() {
 }
 need cargo-deb 3.8.0
 need cargo-cyclonedx 0.5.9
+# From here on cargo builds for that processor.
+[[ $# -eq 0 ]] || source scripts/package/arm64.sh
 
 rm -rf "$papers"
 cargo run --release --package pmdns-cli --example manual -- "$papers" >&2
@@ -35,7 +44,8 @@ cargo run --release --package pmdns-cli --example manual -- "$papers" >&2
 # What the licences of the linked crates ask for: their notices and texts.
 scripts/package/notices.sh > "$papers/NOTICES"
 # The bill of materials (CycloneDX). It is written beside each Cargo.toml.
-cargo cyclonedx --quiet --format json --manifest-path pipeline/Cargo.toml --override-filename pmdns-sbom >&2
+cargo cyclonedx --quiet ${CARGO_BUILD_TARGET:+--target "$CARGO_BUILD_TARGET"} --format json \
+    --manifest-path pipeline/Cargo.toml --override-filename pmdns-sbom >&2
 sed "s|$PWD/|/usr/src/pmdns/|g" pipeline/pmdns-sbom.json > "$papers/sbom.cdx.json"
 find . -name pmdns-sbom.json -not -path './target/*' -delete
 gzip --best --no-name --stdout CHANGELOG.md > "$papers/changelog.gz"

@@ -19,6 +19,8 @@
 #   soak           hours
 #   sanitizers     AddressSanitizer and ThreadSanitizer
 #   debian13       tests and labs in a root of that release
+#   dpdk           the driver and labs of its ports with DPDK 25.11 built from its source; PMDNS_DPDK names another release
+#   aarch64        tests under user emulation, and a port in an emulated machine, in a root of its own
 #   empty-root     every step in empty roots of Debian 12 and 13, so that no install step is missing; PMDNS_STEPS names fewer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +28,7 @@ cd "$(dirname "$0")/.."
 FAST=(formatting scripts lints documentation book tests without-dpdk)
 SLOW=(simulator loom instructions fuzzing alerting validation labs pci)
 PARTS=(console api handover)
-NAMED=(bridge first-port vhost handover-long kills package container browser soak sanitizers debian13 empty-root)
+NAMED=(bridge first-port vhost handover-long kills package container browser soak sanitizers debian13 dpdk aarch64 empty-root)
 
 formatting() {
     cargo fmt --all --check
@@ -144,7 +146,9 @@ as_root() {
     if [[ $(id -u) -eq 0 ]]; then
         "$@"
     else
-        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E" CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E" "$@"
+        # sudo has a PATH of its own, and takes libraries from nowhere but the system.
+        local sudo="sudo -E${LD_LIBRARY_PATH:+ env PATH=$PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH}"
+        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$sudo CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$sudo "$@"
     fi
 }
 
@@ -202,6 +206,39 @@ debian13() {
     as_root scripts/empty-root.sh trixie scripts/test.sh tests labs
 }
 
+# A release of DPDK that Debian does not have. It is built where PMDNS_DPDK_FOLDER says.
+dpdk() {
+    local release=${PMDNS_DPDK-25.11} folder exports
+    folder=$(realpath -m "${PMDNS_DPDK_FOLDER-${CARGO_TARGET_DIR:-target}/dpdk-$release}")
+    exports=$(scripts/dpdk.sh "$release" "$folder")
+    (
+        eval "$exports"
+        export CARGO_TARGET_DIR=$folder/target
+        cargo test -p dpdk-sys -p pmdns-nics
+        cargo test -p pmdns --test all command_line::conditions
+        "${LABS[@]}" --no-run
+        as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture \
+            tap:: af_xdp:: virtio:: over_port:: handover_xdp:: handover_reopened::
+    )
+}
+
+# What user emulation cannot do: start a program that a test starts, load eBPF, and keep up with a clock.
+NOT_EMULATED=(crash:: tap_steering:: files_of_the_other_process_go the_lock_of_a_process_falls_with_it two_processes_with_one_prefix
+    free_frames_wait_in_the_lock_free_stack whenever_a_process_is_killed xdp:: a_filter_names_a_socket_by_its_place
+    quic_steering:: a_stream_that_is_reset_costs_its_query_alone who_sends_a_long_file_that_is_refused
+    a_quic_client_shows_its_address)
+
+# The tests for arm64 under user emulation, with Debian's libraries for it. Those of the program start it, so they are left out.
+# Then it serves in an emulated machine.
+aarch64() {
+    scripts/install.sh --root
+    rustup target add aarch64-unknown-linux-gnu
+    as_root scripts/empty-root.sh bookworm bash -c "scripts/install.sh --arm64 && . scripts/package/arm64.sh &&
+        cargo test --workspace --exclude pmdns -- ${NOT_EMULATED[*]/#/--skip } &&
+        cargo test -p pmdns --lib --bins -- ${NOT_EMULATED[*]/#/--skip } && cargo build -p pmdns &&
+        exec scripts/lab-arm64.sh target/aarch64-unknown-linux-gnu/debug/pmdns"
+}
+
 sanitizers() {
     scripts/sanitize.sh address
     scripts/sanitize.sh lab
@@ -225,7 +262,7 @@ done
 [[ ${#steps[@]} -gt 0 ]] || steps=("${FAST[@]}" "${SLOW[@]}")
 
 packages=()
-WITH_LAB=("${SLOW[@]}" "${PARTS[@]}" bridge first-port vhost handover-long kills browser soak)
+WITH_LAB=("${SLOW[@]}" "${PARTS[@]}" bridge first-port vhost handover-long kills browser soak dpdk)
 for step in "${steps[@]}"; do
     if [[ $step != simulator && " ${WITH_LAB[*]} " == *" $step "* ]]; then
         packages=(--lab)

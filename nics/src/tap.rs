@@ -3,7 +3,7 @@
 //! It has neither a header before each frame nor offloads. So each frame that is read has its checksums and its VLAN tags,
 //! and the kernel checks the checksums of each frame that is written.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::mem;
@@ -52,7 +52,8 @@ impl Tap {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *place = byte.cast_signed();
+            // It is signed on some processors only.
+            *place = c_char::from_ne_bytes([byte]);
         }
         let kind = libc::IFF_TAP | libc::IFF_NO_PI;
         request.ifr_ifru.ifru_flags =
@@ -101,7 +102,7 @@ pub(crate) fn flags_of(request: &libc::ifreq) -> c_int {
 
 /// The name of its interface, which an operator may have changed.
 pub(crate) fn name_in(request: &libc::ifreq) -> String {
-    let bytes = request.ifr_name.iter().map(|byte| byte.cast_unsigned());
+    let bytes = request.ifr_name.iter().flat_map(|byte| byte.to_ne_bytes());
     let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,5 +1,6 @@
 /* Functions over what DPDK only offers inline, as macros or as tables. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "wrapper.h"
@@ -166,8 +167,19 @@ static FILE *log_stream;
 static char *log_text;
 static size_t log_length;
 
+/* From 25.11 on, rte_eal_init ends the process for arguments that it cannot read. What it has said goes to stderr then. */
+static void log_at_exit(void)
+{
+	if (log_stream != NULL && fflush(log_stream) == 0 && log_text != NULL)
+		fputs(log_text, stderr);
+}
+
 int shim_log_capture(void)
 {
+	static bool is_registered;
+
+	if (!is_registered)
+		is_registered = atexit(log_at_exit) == 0;
 	log_stream = open_memstream(&log_text, &log_length);
 	if (log_stream == NULL)
 		return -1;

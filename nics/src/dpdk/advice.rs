@@ -153,8 +153,8 @@ pub(super) fn step(step: &str, lines: &[String]) -> &'static str {
 
 /// The log in one line: what it says of failure, or else its end.
 pub(super) fn detail(lines: &[String]) -> String {
-    const TELLING: [&str; 8] =
-        ["annot", "ailed", "denied", "No free", "no free", "nvalid", "unable", "FATAL"];
+    const TELLING: [&str; 9] =
+        ["annot", "ailed", "denied", "No free", "no free", "nvalid", "unable", "FATAL", "ARGPARSE"];
     let mut told: Vec<&str> = Vec::new();
     for line in lines.iter().map(String::as_str) {
         if TELLING.iter().any(|word| line.contains(word)) && !told.contains(&line) {

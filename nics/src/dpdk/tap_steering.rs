@@ -75,7 +75,7 @@ impl TapSteering {
     pub fn new(interface: &str, before: TapQueues, count: u32) -> io::Result<Self> {
         let queue = queue_of(interface)?.ok_or(io::ErrorKind::NotFound)?;
         let others = before.first + before.count;
-        if Self::queues(interface) > others + count {
+        if Self::queues(interface)? > others + count {
             return Err(io::Error::other("another program has queues of it"));
         }
         // Exactly as many fillers make room for all of these queues, and none of the process before is moved.
@@ -95,18 +95,19 @@ impl TapSteering {
             to_before: to_before?,
         };
         // If the process before has ended, these queues are the first ones when all of its own have closed.
-        if first > 0 && Self::queues(interface) != others + count + first {
+        if first > 0 && Self::queues(interface)? != others + count + first {
             steering.close_fillers();
         }
         Ok(steering)
     }
 
-    /// The queues that processes have of an interface now. There is none yet if it is not there.
-    pub fn queues(interface: &str) -> u32 {
-        let folder = fs::read_dir(format!("/sys/class/net/{interface}/queues"));
-        let names = folder.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    /// The queues that processes have of an interface now.
+    fn queues(interface: &str) -> io::Result<u32> {
+        // There is none if /sys shows another network than that of this process.
+        let folder = fs::read_dir(format!("/sys/class/net/{interface}/queues"))?;
+        let names = folder.flatten().map(|entry| entry.file_name());
         let count = names.filter(|name| name.to_string_lossy().starts_with("tx-")).count();
-        u32::try_from(count).unwrap_or(u32::MAX)
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     /// The name of the interface.
@@ -142,7 +143,7 @@ impl TapSteering {
     /// The kernel's, or another program has queues. The next process must not take over then.
     pub fn make_room(&mut self) -> io::Result<()> {
         let TapQueues { first, count } = self.own;
-        let queues = Self::queues(&self.interface);
+        let queues = Self::queues(&self.interface)?;
         let (is_alone, has_fillers) = (queues == first + count, queues > 2 * (first + count));
         if first == 0 || is_alone || has_fillers {
             return Ok(());
@@ -152,7 +153,7 @@ impl TapSteering {
         }
         let is_moved = self.move_fillers();
         // If the next process ended meanwhile, queues of this one were moved.
-        if is_moved.is_err() || Self::queues(&self.interface) != queues {
+        if is_moved.is_err() || !Self::queues(&self.interface).is_ok_and(|now| now == queues) {
             self.close_fillers();
             self.to_own()?;
         }

@@ -1,51 +1,54 @@
 //! Whether DPDK takes its arguments, without a start.
 //!
-//! DPDK has no call for that. But it reads all of its arguments before it looks at the kind of process. So a copy of this
-//! process gives it a kind that does not exist as well, and ends. Nothing is allocated, and no device is touched.
+//! DPDK has no call for that. But every release reads its devices last of all arguments, and then starts. So a copy of this
+//! process gives it a last device that has no driver, and ends. Nothing is allocated, and no device is touched.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use super::eal::{c_strings, initialise, with_cores, without};
-use super::{advice, log, owned_text};
+use super::{advice, owned_text};
 
-/// Options whose values the trial gives.
-const OURS: [&str; 2] = ["--file-prefix", "--proc-type"];
+/// An option whose value the trial gives.
+const OURS: &str = "--file-prefix";
+/// A device that DPDK has no driver for.
+const NO_DRIVER: &str = "pmdns-check";
 /// How long it may take, in seconds.
 const PATIENCE: u32 = 10;
 
 /// What DPDK says against these arguments. `None`: it takes them, or cannot be asked.
 pub fn refusal(arguments: &[String]) -> Option<String> {
-    // It takes these. All that it says against them is the kind of process.
+    // It takes these. All that it says against them is the device.
     let usual = said_of(&[])?;
-    let of_kind = usual.iter().find(|line| line.contains("process type"))?;
+    let of_device = usual.iter().find(|line| line.contains(NO_DRIVER))?;
     let said = said_of(arguments)?;
-    (!said.contains(of_kind)).then(|| advice::detail(&said))
+    (!said.contains(of_device)).then(|| advice::detail(&said))
 }
 
-/// What DPDK says of arguments and of a kind of process that does not exist.
+/// What DPDK says of arguments and of a device that it has no driver for.
 fn said_of(arguments: &[String]) -> Option<Vec<String>> {
     // A lock that another thread holds would stay locked in the copy.
     if fs::read_dir("/proc/self/task").ok()?.count() != 1 {
         return None;
     }
     let mut arguments = with_cores(&without_ours(arguments));
-    arguments.extend(["--file-prefix=pmdns-check", "--proc-type=none"].map(str::to_owned));
+    arguments.extend([format!("{OURS}=pmdns-check"), format!("--vdev={NO_DRIVER}")]);
     let texts = c_strings("pmdns", &arguments).ok()?;
-    let (mut reader, mut writer) = io::pipe().ok()?;
+    let (mut reader, writer) = io::pipe().ok()?;
     // SAFETY: this process has one thread, so all that the copy calls is as it is here.
     let copy = unsafe { libc::fork() };
     if copy == 0 {
         // SAFETY: ends the copy if DPDK hangs.
         unsafe { libc::alarm(PATIENCE) };
+        // From 25.11 on, DPDK ends the process for some arguments. So its log goes to the reader at once.
+        // SAFETY: both are open.
+        unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) };
         let _never_unwinds = catch_unwind(AssertUnwindSafe(|| {
-            // Some errors it tells standard error as well.
-            let start = || without(&io::stderr(), || initialise(&texts));
-            let (_, lines) = log::capture(|| without(&io::stdout(), start));
+            without(&io::stdout(), || initialise(&texts));
             remove_folder();
-            let _nobody_listens = writer.write_all(lines.join("\n").as_bytes());
         }));
         // SAFETY: nothing of this process is to be ended by its copy.
         unsafe { libc::_exit(0) };
@@ -60,14 +63,14 @@ fn said_of(arguments: &[String]) -> Option<Vec<String>> {
     (copy > 0 && read.is_ok()).then(|| text.lines().map(str::to_owned).collect())
 }
 
-/// The arguments without those of which one has to be enough.
+/// The arguments without the one of which one has to be enough.
 fn without_ours(arguments: &[String]) -> Vec<String> {
     let mut rest = arguments.iter();
     let mut kept = Vec::new();
     while let Some(argument) = rest.next() {
-        if OURS.contains(&argument.as_str()) {
+        if argument == OURS {
             rest.next();
-        } else if !OURS.iter().any(|ours| argument.starts_with(ours)) {
+        } else if !argument.starts_with(OURS) {
             kept.push(argument.clone());
         }
     }
