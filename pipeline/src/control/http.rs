@@ -14,9 +14,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use pmdns_control::api::{Admitted, Peer};
 use pmdns_streams::tls::Certificate;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -37,6 +37,9 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// The answer to a user who may not ask.
 const DENIED: &str =
     r#"{"type":"about:blank","title":"Forbidden","status":403,"detail":"permission denied"}"#;
+/// Users who are told so at a time, and how long each has to ask. Others are not told.
+static DENIALS: Semaphore = Semaphore::const_new(8);
+const DENIAL: Duration = Duration::from_secs(1);
 /// How long a connection of a user of this machine may last: who may ask there may watch packets for an hour.
 const USERS_PATIENCE: Duration = Duration::from_secs(3660);
 
@@ -191,7 +194,13 @@ fn enter_user(
     if !may_ask(user, rustix::process::geteuid().as_raw(), has_group) {
         gate.refuse();
         tracing::warn!("{}: user {user} (process {process}) is refused", terms.service);
-        return deny(&stream);
+        if let Ok(place) = DENIALS.try_acquire() {
+            tokio::spawn(async move {
+                deny(stream).await;
+                drop(place);
+            });
+        }
+        return;
     }
     let peer = Peer::User(user);
     if let Some((pass, told_to_go)) = gate.enter(peer) {
@@ -202,11 +211,20 @@ fn enter_user(
     }
 }
 
-/// Says that it is refused. That fits into the socket's buffer, or is lost.
-fn deny(stream: &UnixStream) {
+/// Says that it is refused, once it has asked: to a client nothing before that is an answer. Then it may end the connection, for
+/// what it still sends would be an error to it, which comes before the answer.
+async fn deny(mut stream: UnixStream) {
     let kind = "content-type: application/problem+json\r\nconnection: close";
     let head = format!("HTTP/1.1 403 Forbidden\r\n{kind}\r\ncontent-length: {}", DENIED.len());
-    let _ = stream.try_write(format!("{head}\r\n\r\n{DENIED}").as_bytes());
+    let mut request = [0; 1024];
+    let told = async {
+        if stream.read(&mut request).await? > 0 {
+            stream.write_all(format!("{head}\r\n\r\n{DENIED}").as_bytes()).await?;
+        }
+        while stream.read(&mut request).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = timeout(DENIAL, told).await;
 }
 
 /// Root and the instance's own user may always ask. Others may if a group is configured, because the kernel lets only
@@ -301,15 +319,10 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let listener = runtime.block_on(async { UnixListener::bind(&path) }).unwrap();
         let denying = std::thread::spawn(move || {
-            runtime.block_on(async {
-                let (stream, _) = listener.accept().await.unwrap();
-                deny(&stream);
-                stream
-            })
+            runtime.block_on(async { deny(listener.accept().await.unwrap().0).await });
         });
         let asked = ApiClient::at_socket(&path).ask(&Call::Stats);
-        // It is open until the client has its answer.
-        drop(denying.join().unwrap());
+        denying.join().unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(asked, Err(ClientError::Denied(_))), "{asked:?}");
     }
