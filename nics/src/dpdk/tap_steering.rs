@@ -29,6 +29,8 @@ const SOCKET_FILTER: u32 = 1;
 const IPV6: u32 = 0x86dd;
 /// The most fillers of a process that is alone. It has as many queues at most, and the kernel allows 256.
 const MOST_FILLERS: u32 = 32;
+/// Why a process cannot take over.
+const OF_OTHERS: &str = "another program has queues of it";
 /// What is multiplied by it has its entropy in the upper bits (Knuth, 6.4).
 const GOLDEN_RATIO: u32 = 0x9e37_79b1;
 
@@ -58,7 +60,8 @@ pub struct TapQueues {
 #[derive(Debug)]
 pub struct TapSteering {
     interface: String,
-    own: TapQueues,
+    /// How many queues this process has.
+    count: u32,
     /// A detached queue. The interface is there as long as it is open.
     holder: OwnedFd,
     /// As many as there are queues before those of this process.
@@ -76,7 +79,7 @@ impl TapSteering {
         let queue = queue_of(interface)?.ok_or(io::ErrorKind::NotFound)?;
         let others = before.first + before.count;
         if Self::queues(interface)? > others + count {
-            return Err(io::Error::other("another program has queues of it"));
+            return Err(io::Error::other(OF_OTHERS));
         }
         // Exactly as many fillers make room for all of these queues, and none of the process before is moved.
         let first = if before.first == count { 0 } else { others };
@@ -87,7 +90,7 @@ impl TapSteering {
             [TapQueues { first, count }, TapQueues { first: 0, count }, before].map(program);
         let mut steering = Self {
             interface: interface.to_owned(),
-            own: TapQueues { first, count },
+            count,
             holder,
             fillers,
             to_own: to_own?,
@@ -117,7 +120,7 @@ impl TapSteering {
 
     /// Where the queues of this process are.
     pub fn own(&self) -> TapQueues {
-        self.own
+        TapQueues { first: to_u32(self.fillers.len()), count: self.count }
     }
 
     /// What the interface is there by, though the queues of this process close.
@@ -142,14 +145,14 @@ impl TapSteering {
     ///
     /// The kernel's, or another program has queues. The next process must not take over then.
     pub fn make_room(&mut self) -> io::Result<()> {
-        let TapQueues { first, count } = self.own;
+        let TapQueues { first, count } = self.own();
         let queues = Self::queues(&self.interface)?;
         let (is_alone, has_fillers) = (queues == first + count, queues > 2 * (first + count));
         if first == 0 || is_alone || has_fillers {
             return Ok(());
         }
         if queues != 2 * first + count {
-            return Err(io::Error::other("another program has queues of it"));
+            return Err(io::Error::other(OF_OTHERS));
         }
         let is_moved = self.move_fillers();
         // If the next process ended meanwhile, queues of this one were moved.
@@ -167,7 +170,7 @@ impl TapSteering {
 
     /// No other process has queues. Where numbers of queues have changed there may be many fillers: they go, and a frame may too.
     pub fn be_alone(&mut self) -> io::Result<()> {
-        if self.own.first > MOST_FILLERS {
+        if self.own().first > MOST_FILLERS {
             self.close_fillers();
         }
         self.to_own()
@@ -175,8 +178,8 @@ impl TapSteering {
 
     /// The kernel moves the queues of this process to the places of the fillers, which are the first ones.
     fn close_fillers(&mut self) {
-        self.fillers.clear();
-        if std::mem::take(&mut self.own.first) > 0 {
+        if !self.fillers.is_empty() {
+            self.fillers.clear();
             std::mem::swap(&mut self.to_own, &mut self.to_first);
         }
     }

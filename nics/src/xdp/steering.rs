@@ -102,8 +102,14 @@ fn kind(descriptor: BorrowedFd<'_>) -> Option<Kind> {
     }
 }
 
+/// Tests that look through all descriptors of the process, or open and close many, run one at a time.
+#[cfg(test)]
+pub(crate) static DESCRIPTORS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
+    use std::sync::PoisonError;
+
     use rustix::net::{SocketType, socket};
 
     use super::*;
@@ -111,6 +117,7 @@ mod tests {
 
     #[test]
     fn what_a_driver_has_opened_is_found_and_leads_frames_here_and_away() {
+        let _guard = DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(old) = map_of_sockets() else { return };
         let before = Descriptors::list().unwrap();
         let mut steering = XdpSteering::default();

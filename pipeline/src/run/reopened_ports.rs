@@ -108,8 +108,8 @@ impl RunningPorts {
 
     /// Whether what the process before sends can leave by any of them.
     pub(super) fn can_all_send(&self, watch: &PortWatch) -> bool {
-        self.are_all_open(watch)
-            && !self.reopened.numbers.iter().any(|port| watch.awaits_link(*port))
+        let cannot_send = |port: &usize| watch.is_closed(*port) || watch.awaits_link(*port);
+        !self.reopened.numbers.iter().any(cannot_send)
     }
 
     /// The devices that the next process opens when this one has closed them. What is closed already it opens at its start.

@@ -6,17 +6,15 @@ use std::io::Read as _;
 use std::net::UdpSocket;
 use std::process::Command;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 use super::*;
+use crate::xdp::DESCRIPTORS;
 
 const INTERFACE: &str = "pmsteer0";
 const KIND_HERE: c_int = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE;
 /// Clients that ask, each with a flow of its own.
 const CLIENTS: usize = 24;
-
-/// Queues are looked for among all descriptors of the process.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What one process has of the interface.
 struct Owner {
@@ -72,7 +70,7 @@ fn queue() -> File {
 
 /// Moves this thread to a network of its own, and shows that in /sys.
 fn own_network() -> Option<MutexGuard<'static, ()>> {
-    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = DESCRIPTORS.lock().unwrap_or_else(PoisonError::into_inner);
     let mount = |what: &CStr, on: &CStr, flags| {
         // SAFETY: changes only what this thread sees. The texts outlive the call.
         unsafe { libc::mount(what.as_ptr(), on.as_ptr(), what.as_ptr(), flags, ptr::null()) == 0 }
