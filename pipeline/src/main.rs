@@ -20,7 +20,7 @@ use pmdns::health::watch;
 use pmdns::keeper;
 #[cfg(feature = "dpdk")]
 use pmdns::run::{self, Before, RunError};
-use pmdns::{log, machine, replay};
+use pmdns::{log, machine, replay, supervisor};
 use pmdns_cli::{Arguments, CheckReport, Dpdk, Program, ProgramError};
 use pmdns_config::{Config, ConfigText};
 use pmdns_control::report::Report;
@@ -72,7 +72,7 @@ struct Pmdns;
 
 impl Program for Pmdns {
     fn run(&self, config: &Path) -> Result<Report, ProgramError> {
-        Ok(run(config)?)
+        Ok(run(config).inspect_err(|why| supervisor::report_failure(why))?)
     }
 
     fn keep(&self, config: &Path, arguments: Vec<&'static str>) -> Result<(), ProgramError> {

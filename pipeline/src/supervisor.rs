@@ -2,6 +2,7 @@
 //! which descriptors are to outlive a crash (sd_notify(3)).
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::linux::net::SocketAddrExt as _;
@@ -10,9 +11,9 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
 use pmdns_engine::clock::Clock;
-use pmdns_handover::SUCCESSOR;
+use pmdns_handover::{FAILED, MAX_NOTICE, SUCCESSOR};
 
-use crate::passing::send;
+use crate::passing::{receive, send};
 
 /// A data core that has published nothing for so long is stuck. It does so every 10 ms.
 pub const STUCK_AFTER: Duration = Duration::from_secs(1);
@@ -82,10 +83,23 @@ impl Supervisor {
         self.is_keeper && report_state(SUCCESSOR)
     }
 
+    /// Why the next process that was asked for does not take over, once its keeper says so.
+    pub fn failure(&self) -> Option<String> {
+        let said = self.is_keeper.then(|| receive(std::io::stdin(), MAX_NOTICE))?;
+        let said = said.inspect_err(|error| tracing::debug!("the keeper is not heard: {error}"));
+        String::from_utf8_lossy(&said.ok()??.bytes).strip_prefix(FAILED).map(str::to_owned)
+    }
+
     /// Whether somebody starts the next process if it is asked for.
     pub fn has_successor(&self) -> bool {
         self.is_keeper
     }
+}
+
+/// Tells why this process cannot serve.
+pub fn report_failure(why: impl fmt::Display) {
+    let line = why.to_string().replace('\n', "; ");
+    report_state(&format!("STATUS={line}"));
 }
 
 /// Whether a keeper has started this process.

@@ -35,6 +35,8 @@ pub struct InstanceState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandOverState {
+    /// The next process was asked for, and has not come yet.
+    Starting,
     /// Another process takes over.
     UnderWay,
     /// The last one did not, and why.

@@ -13,6 +13,7 @@ impl fmt::Display for InstanceState {
         let Self { version, uptime_seconds, rules, reloading, entries, records, .. } = self;
         writeln!(f, "pmdns {version}, process {}, up for {uptime_seconds} s", self.process)?;
         match &self.hand_over {
+            Some(HandOverState::Starting) => writeln!(f, "the next process is started")?,
             Some(HandOverState::UnderWay) => writeln!(f, "another process takes over")?,
             Some(HandOverState::Failed(why)) => writeln!(f, "no other process took over: {why}")?,
             None => {}

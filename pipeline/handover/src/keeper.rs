@@ -1,6 +1,7 @@
 //! The process that keeps others running: it starts one that serves, and the next one when that crashes or asks for it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::notice::Notice;
@@ -21,6 +22,8 @@ const MOST_WITH_CACHE: u32 = 3;
 const REST: Duration = Duration::from_secs(1);
 /// A process that has not become ready after so long never will: by then the one before has given it up.
 const MAX_START: Duration = Duration::from_secs(660);
+/// While no process serves, one at its start has so long. Each one that was too slow doubles it, up to the time above.
+const START: Duration = Duration::from_secs(40);
 /// For so long the manager of this service is told that all is well, though no process serves.
 const MAX_ABSENCE: Duration = Duration::from_secs(120);
 
@@ -36,6 +39,8 @@ pub enum KeeperOutput {
     Report(KeeperEvent),
     /// Send a signal.
     Signal(ProcessId, KeeperSignal),
+    /// Tell this process why the next one does not take over.
+    Tell(ProcessId, String),
     /// End this process, with the exit code of the last one.
     End(u8),
 }
@@ -90,10 +95,22 @@ pub enum ChildEnd {
     Terminated,
 }
 
+impl fmt::Display for ChildEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "the next process has ended with exit code {code}"),
+            Self::Fault => f.write_str("the next process has crashed"),
+            Self::Killed | Self::Terminated => f.write_str("the next process was killed"),
+        }
+    }
+}
+
 /// A process that runs.
 #[derive(Debug)]
 struct Child {
     id: ProcessId,
+    /// What it has said last of its state.
+    status: Option<String>,
     /// Since when it serves.
     ready: Option<Instant>,
     /// It writes what it has to write, and may take its time.
@@ -102,22 +119,23 @@ struct Child {
     is_aborted: bool,
     /// How the process has ended that had taken over from it.
     left_by: Option<ChildEnd>,
-    started: Instant,
+    /// When it is ended, unless it is ready by then.
+    late: Instant,
     heard: Instant,
 }
 
 impl Child {
-    fn new(id: ProcessId, now: Instant) -> Self {
-        let (ready, left_by) = (None, None);
-        let (is_stopping, is_aborted) = (false, false);
-        Self { id, ready, is_stopping, is_aborted, left_by, started: now, heard: now }
+    fn new(id: ProcessId, patience: Duration, now: Instant) -> Self {
+        let (status, ready, left_by) = (None, None, None);
+        let (is_stopping, is_aborted, late) = (false, false, now + patience);
+        Self { id, status, ready, is_stopping, is_aborted, left_by, late, heard: now }
     }
 
     /// When it is ended, if nothing is heard of it until then. One that serves says again and again that it works.
     fn deadline(&self) -> Option<Instant> {
         match self.ready {
             _ if self.is_stopping => None,
-            None if !self.is_aborted => Some(self.started + MAX_START),
+            None if !self.is_aborted => Some(self.late),
             _ => Some(self.heard + SILENCE),
         }
     }
@@ -145,6 +163,8 @@ pub struct Keeper {
     /// Crashes in a row that come from inside, and those of them that the cache may have caused.
     faults: u32,
     cache_faults: u32,
+    /// Processes in a row that were too slow at their start while none served.
+    late_starts: u32,
     /// The process that has asked for the next one.
     wanted_by: Option<ProcessId>,
     /// Until when none takes over, for one has failed.
@@ -172,12 +192,15 @@ impl Keeper {
         self.is_starting = false;
         match id {
             Ok(id) => {
-                self.children.push(Child::new(id, now));
+                self.children.push(Child::new(id, self.patience(), now));
                 if self.is_stopping {
                     self.signal(id, KeeperSignal::Terminate);
                 }
             }
-            Err(_) if !self.children.is_empty() => self.rests_until = Some(now + REST),
+            Err(why) if !self.children.is_empty() => {
+                self.rests_until = Some(now + REST);
+                self.report_failure(why);
+            }
             Err(_) if self.has_served && !self.is_stopping => self.start_later(now),
             Err(_) => self.outputs.push_back(KeeperOutput::End(1)),
         }
@@ -192,10 +215,11 @@ impl Keeper {
             child.ready = Some(now);
         }
         child.is_stopping |= notice.is_stopping;
+        child.status = notice.status.clone().or_else(|| child.status.take());
         let serves = self.serving() == Some(id);
         if is_new {
             self.has_served = true;
-            self.absence = None;
+            (self.absence, self.late_starts) = (None, 0);
             self.report(KeeperEvent::Ready);
         }
         if notice.is_alive && serves {
@@ -214,11 +238,19 @@ impl Keeper {
         let end = child.left_by.unwrap_or(end);
         if child.ready.is_some() && self.serving().is_none() && !self.is_stopping {
             self.absence = Some(Absence { since: now, due: now });
+            // Nobody serves until they do.
+            let late = now + self.patience();
+            self.children.iter_mut().for_each(|child| child.late = child.late.min(late));
         }
         // Another one serves, or is about to.
         if !self.children.is_empty() || self.is_starting {
             if child.ready.is_none() {
                 self.rests_until = Some(now + REST);
+                self.report_failure(match child.status {
+                    _ if child.is_aborted => "the next process has not become ready".to_owned(),
+                    Some(status) => status,
+                    None => end.to_string(),
+                });
             } else if let Some(before) = self.children.first_mut().filter(|one| one.is_stopping) {
                 // It ends in good order, as it has handed over; that nobody serves is no order.
                 before.left_by = Some(end);
@@ -288,7 +320,9 @@ impl Keeper {
             self.report(KeeperEvent::Alive);
         }
         let silent = |child: &&mut Child| child.deadline().is_some_and(|deadline| deadline <= now);
+        let late_starts = &mut self.late_starts;
         let once = |child: &mut Child| {
+            *late_starts += u32::from(child.ready.is_none() && !child.is_aborted);
             // It has as long to end.
             child.heard = now;
             let signal = if child.is_aborted { KeeperSignal::Kill } else { KeeperSignal::Abort };
@@ -336,6 +370,23 @@ impl Keeper {
     /// The process that serves: of two the one that came later.
     fn serving(&self) -> Option<ProcessId> {
         self.children.iter().rev().find(|child| child.ready.is_some()).map(|child| child.id)
+    }
+
+    /// How long a process may take at its start.
+    fn patience(&self) -> Duration {
+        match self.serving() {
+            None if self.has_served => {
+                START.saturating_mul(1 << self.late_starts.min(10)).min(MAX_START)
+            }
+            _ => MAX_START,
+        }
+    }
+
+    /// Tells the process that serves why the next one does not take over.
+    fn report_failure(&mut self, why: String) {
+        if let Some(id) = self.serving().filter(|_| !self.is_stopping) {
+            self.outputs.push_back(KeeperOutput::Tell(id, why));
+        }
     }
 
     fn start(&mut self, start: ChildStart) {

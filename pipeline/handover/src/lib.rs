@@ -51,5 +51,5 @@ pub use message::{
     MAX_PASSED_HOPS, NodeRole, Offer, PROTOCOL, Passed, PassedCache, PassedDevice, PassedHop,
     PassedTap,
 };
-pub use notice::{MAX_NOTICE, Notice, SUCCESSOR};
+pub use notice::{FAILED, MAX_NOTICE, Notice, SUCCESSOR};
 pub use outgoing::{Outgoing, OutgoingOutput};

@@ -4,6 +4,8 @@
 pub const MAX_NOTICE: usize = 1024;
 /// What asks a keeper for the next process. Service managers pass over it.
 pub const SUCCESSOR: &str = "X_PMDNS_SUCCESSOR=1";
+/// What a keeper says to the process that serves when the next one has failed. Why stands behind it.
+pub const FAILED: &str = "X_PMDNS_FAILED=";
 
 /// A message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct Notice {
     pub is_alive: bool,
     /// The next process is to be started. It takes over.
     pub wants_successor: bool,
+    /// Its state in a sentence. One that fails says why.
+    pub status: Option<String>,
     /// What the descriptors beside the message are, which are to be kept.
     pub kept: Option<String>,
     /// What is kept no longer.
@@ -35,6 +39,7 @@ impl Notice {
             is_stopping: has("STOPPING=1"),
             is_alive: has("WATCHDOG=1"),
             wants_successor: has(SUCCESSOR),
+            status: lines.iter().find_map(|line| line.strip_prefix("STATUS=")).map(str::to_owned),
             kept: named("FDSTORE=1"),
             removed: named("FDSTOREREMOVE=1"),
         }
@@ -55,7 +60,8 @@ mod tests {
 
     #[test]
     fn lines_say_what_is_meant() {
-        let ready = Notice { is_ready: true, is_alive: true, ..Notice::default() };
+        let status = Some("x".to_owned());
+        let ready = Notice { is_ready: true, is_alive: true, status, ..Notice::default() };
         assert_eq!(Notice::read(b"READY=1\nSTATUS=x\nWATCHDOG=1\n"), ready);
         let kept = Notice { kept: Some("pmdns.1".to_owned()), ..Notice::default() };
         assert_eq!(Notice::read(b"FDNAME=pmdns.1\nFDSTORE=1"), kept);

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt as _, FdMapping};
 use pmdns_handover::{
-    ChildEnd, ChildStart, Keeper, KeeperEvent, KeeperOutput, KeeperSignal, MAX_NOTICE, MAX_PASSED,
-    Notice, SILENCE,
+    ChildEnd, ChildStart, FAILED, Keeper, KeeperEvent, KeeperOutput, KeeperSignal, MAX_NOTICE,
+    MAX_PASSED, Notice, SILENCE,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -29,7 +29,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 
 use self::kept::KeptGroups;
 use crate::handover::{FIRST, inherited};
-use crate::passing::{Packet, receive};
+use crate::passing::{Packet, receive, send};
 use crate::supervisor::{CACHE, EMPTY, KEEPER, notify};
 
 /// Messages that are read of a process at a time. The kernel holds fewer, unless it is told otherwise (`net.unix.max_dgram_qlen`).
@@ -224,6 +224,11 @@ impl Processes {
                     tracing::debug!("process {id} gets no signal: {error}");
                 }
             }
+            KeeperOutput::Tell(id, why) => {
+                if let Some(one) = self.running.iter().find(|one| one.child.id() == id) {
+                    one.report(&why);
+                }
+            }
             KeeperOutput::End(_) => {}
         }
     }
@@ -279,6 +284,13 @@ impl Processes {
 }
 
 impl Running {
+    /// Tells it why the next process does not take over.
+    fn report(&self, why: &str) {
+        if let Err(error) = send(&self.socket, format!("{FAILED}{why}").as_bytes(), &[]) {
+            tracing::debug!("process {} is not told: {error}", self.child.id());
+        }
+    }
+
     /// What it has said since the last call.
     fn receive(&self) -> Vec<Packet> {
         let next = || match receive(&self.socket, MAX_NOTICE) {

@@ -96,6 +96,10 @@ impl Services<'_> {
     }
 
     fn upgrade(&mut self, caller: Caller) {
+        if self.passing.is_awaited() {
+            let why = "the next process is started already; try again in a moment";
+            return caller.refuse(Refusal::Busy, why);
+        }
         match self.passing.request_successor() {
             Ok(()) => caller.done("the next process is started; this one serves until that does"),
             Err(why) => caller.refuse(Refusal::Unable, why),

@@ -236,17 +236,16 @@ impl<'c> Instance<'c> {
         }
         // The next turn makes the offer, if that is done then.
         services.hold_files(self.hand_over.is_asked());
-        services.passing.is_under_way = self.hand_over.is_under_way();
-        services.passing.has_role = self.hand_over.has_passed_role();
-        services.passing.failure =
-            self.hand_over.take_failure().or_else(|| services.passing.failure.take());
+        let failure = self.hand_over.take_failure();
+        let mut failure = self.supervisor.failure().or(failure);
         // Those who wait for a reload get its outcome from this process.
         if services.reloader.is_idle()
             && services.passing.take_request()
             && !self.supervisor.ask_for_successor()
         {
-            services.passing.failure = Some("the keeper does not hear".to_owned());
+            failure = Some("the keeper does not hear".to_owned());
         }
+        services.passing.note(&self.hand_over, failure);
     }
 
     /// Waits for what comes up.

@@ -22,6 +22,8 @@ pub(super) struct Passing {
     pub(super) obstacle: Option<String>,
     /// The next process is to be started.
     is_wanted: bool,
+    /// It was asked for, and has not come yet.
+    is_awaited: bool,
     /// Why the last one did not take over.
     pub(super) failure: Option<String>,
     /// The frames that have come, and the time since when there are no more, as of the last question.
@@ -33,8 +35,21 @@ impl Passing {
     /// Has the next process started, or says why it cannot be.
     pub(super) fn request_successor(&mut self) -> Result<(), String> {
         self.obstacle.clone().map_or(Ok(()), Err)?;
-        (self.is_wanted, self.failure) = (true, None);
+        (self.is_wanted, self.is_awaited, self.failure) = (true, true, None);
         Ok(())
+    }
+
+    /// Whether it was asked for, and has not come yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// Notes how far the hand-over is, and why the last process did not take over, if that is news.
+    pub(super) fn note(&mut self, hand_over: &HandOver, failure: Option<String>) {
+        self.is_under_way = hand_over.is_under_way();
+        self.has_role = hand_over.has_passed_role();
+        self.is_awaited &= !self.is_under_way && failure.is_none();
+        self.failure = failure.or_else(|| self.failure.take());
     }
 
     /// Whether the next process is to be started. It is once for each request.
@@ -44,9 +59,10 @@ impl Passing {
 
     /// For operators.
     pub(super) fn state(&self) -> Option<HandOverState> {
-        match self.is_under_way {
-            true => Some(HandOverState::UnderWay),
-            false => self.failure.clone().map(HandOverState::Failed),
+        match &self.failure {
+            _ if self.is_under_way => Some(HandOverState::UnderWay),
+            _ if self.is_awaited => Some(HandOverState::Starting),
+            why => why.clone().map(HandOverState::Failed),
         }
     }
 }

@@ -37,8 +37,10 @@ fn another_process_takes_over_when_it_is_asked_for() {
             assert_ne!(first, second);
             // A key that a reload cannot change in the process that runs.
             config_file(&config.replace("32MiB", "24MiB"));
-            assert!(tell(&["reload"]).contains("the next process takes over with cache.size"));
-            wait_until("the next process serves", || serving() != second);
+            let told = tell(&["reload"]);
+            assert!(told.contains("the next process takes over with cache.size"), "{told}");
+            assert!(told.contains("has taken over as process"), "{told}");
+            assert_ne!(serving(), second);
             ask(&mut connect());
             udp.join().unwrap()
         });
@@ -52,12 +54,23 @@ fn another_process_takes_over_when_it_is_asked_for() {
         let told = tell(&["reload"]);
         assert!(told.contains("the next process takes over, because"), "{told}");
         assert!(told.contains("upstream[1].port"), "{told}");
-        wait_until("the next process serves", || serving() != third);
+        assert_ne!(serving(), third);
         // What does not start costs nothing: the file is checked first, and by the process that would take over.
         let last = serving();
         fs::write("/run/lab/pmdns.toml", "[cache]\nsize = 5\n").unwrap();
         let refused = run(&["upgrade", "--config", "/run/lab/pmdns.toml", SOCKET[0], SOCKET[1]]);
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert_eq!(serving(), last);
+        // A device that is only found out at its start.
+        config_file(&config.replace("iface=pm0", "iface=a-name-that-is-too-long"));
+        let (begun, failed) = (Instant::now(), run(&["upgrade", SOCKET[0], SOCKET[1]]));
+        assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+        assert!(String::from_utf8_lossy(&failed.stderr).contains("port"), "{failed:?}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody waits for who has ended");
+        config_file("[cache]\nsize = 5\n");
+        thread::sleep(Duration::from_secs(1));
+        let failed = run(&["upgrade", SOCKET[0], SOCKET[1]]);
+        assert!(String::from_utf8_lossy(&failed.stderr).contains("cache.size"), "{failed:?}");
         assert_eq!(serving(), last);
         end(kept);
     });

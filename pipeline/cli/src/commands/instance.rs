@@ -2,10 +2,10 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pmdns_config::{Control, Role, Token, TokenSecret};
+use pmdns_config::{ConfigText, Role, Token, TokenSecret};
 use pmdns_control::answers::Done;
 use pmdns_control::client::{ApiClient, ClientError};
 use pmdns_control::{Ask, Call, MAX_PAGE, Page};
@@ -21,6 +21,12 @@ pub(super) fn config_file(named: Option<PathBuf>) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(DEFAULT_CONFIG)).filter(|default| default.exists()))
 }
 
+/// The control socket that a config file names, or the default one if the file says nothing of it or cannot be read.
+fn socket_of(config: &Path) -> PathBuf {
+    let control = ConfigText::read(config).map(|text| text.config.control);
+    control.unwrap_or_default().socket
+}
+
 /// Which configuration.
 #[derive(Args)]
 pub(super) struct ConfigFile {
@@ -32,9 +38,9 @@ pub(super) struct ConfigFile {
 /// Which running instance.
 #[derive(Args)]
 pub(super) struct Instance {
-    /// The control socket of the instance: `control.socket` of its config.
-    #[arg(long, default_value_os_t = Control::default().socket)]
-    pub(super) socket: PathBuf,
+    /// The control socket of the instance. Without it, that of the config file: /run/pmdns/control.sock by default.
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
     /// The API of an instance on another machine, instead of a socket: `https://node2.example:8053`.
     #[arg(long, value_name = "URL", requires = "token_file", conflicts_with = "socket")]
     pub(super) api: Option<String>,
@@ -49,8 +55,14 @@ pub(super) struct Instance {
 impl Instance {
     /// Asks this instance. It is an error if the URL is none, or one of the files cannot be read.
     pub(super) fn client(&self) -> Result<ApiClient, ClientError> {
+        self.client_of(Path::new(DEFAULT_CONFIG))
+    }
+
+    /// The same. If nothing else is said, it is the one of this config file.
+    pub(super) fn client_of(&self, config: &Path) -> Result<ApiClient, ClientError> {
         let (Some(url), Some(file)) = (&self.api, &self.token_file) else {
-            return Ok(ApiClient::at_socket(&self.socket));
+            let socket = self.socket.clone().unwrap_or_else(|| socket_of(config));
+            return Ok(ApiClient::at_socket(&socket));
         };
         let token = Token {
             name: String::new(),

@@ -1,12 +1,12 @@
 //! Commands on a running instance as a whole.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pmdns_config::Config as LoadedConfig;
-use pmdns_control::answers::InstanceState;
-use pmdns_control::client::{ANSWER_PATIENCE, ClientError};
+use pmdns_control::answers::{HandOverState, InstanceState};
+use pmdns_control::client::{ANSWER_PATIENCE, ApiClient, ClientError};
 use pmdns_control::health::NodeState;
 use pmdns_control::{Call, ask};
 
@@ -51,7 +51,7 @@ pub(super) struct Reload {
 
 #[derive(Args)]
 pub(super) struct Upgrade {
-    /// The config file, which is checked first; without it the default one, if there is one.
+    /// The config file, which is checked first; without it the default one, if there is one. Its instance is asked.
     #[arg(short, long)]
     config: Option<PathBuf>,
     /// The instance that is asked.
@@ -127,10 +127,16 @@ impl Drain {
 
 impl Reload {
     pub(super) fn run(self) -> Result<(), Failure> {
-        match self.instance.client()?.done(ask::Reload) {
-            Ok(done) => Ok(writeln!(output(), "reloaded: {done}")?),
-            Err(ClientError::Refused(why)) => Err(Failure::Reload(why)),
-            Err(error) => Err(error.into()),
+        let client = self.instance.client()?;
+        let before = client.get(ask::State)?;
+        match client.done(ask::Reload) {
+            Ok(done) => writeln!(output(), "reloaded: {done}")?,
+            Err(ClientError::Refused(why)) => return Err(Failure::Reload(why)),
+            Err(error) => return Err(error.into()),
+        }
+        match client.get(ask::State) {
+            Ok(after) if is_unmoved(&before, &after) => Ok(()),
+            _ => wait_for_next(&client, &before),
         }
     }
 }
@@ -139,18 +145,30 @@ impl Upgrade {
     pub(super) fn run(self, program: &impl Program) -> Result<(), Failure> {
         // This is the program that takes over, if it is on the same machine.
         let here = self.instance.api.is_none();
-        if let Some(config) = config_file(self.config).filter(|_| here) {
-            program.check(&config, false).error.map_or(Ok(()), Err)?;
+        let config = config_file(self.config).filter(|_| here);
+        if let Some(config) = &config {
+            program.check(config, false).error.map_or(Ok(()), Err)?;
         }
-        let client = self.instance.client()?;
+        let client = self.instance.client_of(config.as_deref().unwrap_or(Path::new("")))?;
         let before = client.get(ask::State)?;
         client.done(ask::Upgrade)?;
-        match upgrade::wait(&client, before.process) {
-            Ok(InstanceState { version, process, .. }) => {
-                Ok(writeln!(output(), "pmdns {version} has taken over as process {process}")?)
-            }
-            Err(why) => Err(Failure::Upgrade(why)),
+        wait_for_next(&client, &before)
+    }
+}
+
+/// Whether no other process takes over. The last one that did not may be long ago.
+fn is_unmoved(before: &InstanceState, after: &InstanceState) -> bool {
+    let waits = matches!(after.hand_over, Some(HandOverState::Starting | HandOverState::UnderWay));
+    !waits && (before.process, &before.hand_over) == (after.process, &after.hand_over)
+}
+
+/// Waits until another process than that of `before` serves, and says which one.
+fn wait_for_next(client: &ApiClient, before: &InstanceState) -> Result<(), Failure> {
+    match upgrade::wait(client, before.process) {
+        Ok(InstanceState { version, process, .. }) => {
+            Ok(writeln!(output(), "pmdns {version} has taken over as process {process}")?)
         }
+        Err(why) => Err(Failure::Upgrade(why)),
     }
 }
 

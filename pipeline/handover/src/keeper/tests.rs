@@ -229,7 +229,7 @@ fn who_asks_before_the_one_before_has_ended_gets_the_next_one_then() {
     kept.ends(1, ChildEnd::Code(0));
     assert_eq!(kept.take(), [start(ChildStart::Plain)]);
     kept.ends(3, ChildEnd::Code(1));
-    assert_eq!(kept.take(), [], "it was asked for once");
+    assert!(matches!(kept.take()[..], [KeeperOutput::Tell(2, _)]), "it was asked for once");
 }
 
 #[test]
@@ -238,18 +238,22 @@ fn a_next_process_that_fails_costs_nothing() {
     kept.says(1, crate::SUCCESSOR);
     kept.ends(2, ChildEnd::Code(1));
     kept.says(1, "WATCHDOG=1");
-    assert_eq!(kept.take().last(), Some(&ALIVE));
+    let tell = |why: &str| KeeperOutput::Tell(1, why.to_owned());
+    let ended = tell("the next process has ended with exit code 1");
+    assert_eq!(kept.take()[1..], [ended, ALIVE]);
     kept.says(1, crate::SUCCESSOR);
     assert_eq!(kept.take(), [], "not at once");
     assert_eq!(kept.keeper.next_due(), Some(kept.now + REST));
     kept.passes(REST);
     assert_eq!(kept.take(), [start(ChildStart::Plain)], "it may be tried again");
+    kept.says(3, "STATUS=no such file");
     kept.ends(3, ChildEnd::Code(1));
+    assert_eq!(kept.take(), [tell("no such file")]);
     kept.passes(REST);
     kept.can_start = false;
     kept.says(1, crate::SUCCESSOR);
     kept.says(1, crate::SUCCESSOR);
-    assert_eq!(kept.take(), [start(ChildStart::Plain)], "nor if there is no program");
+    assert_eq!(kept.take(), [start(ChildStart::Plain), tell("gone")], "nor if there is no program");
 }
 
 #[test]
@@ -380,5 +384,32 @@ fn a_process_that_does_not_become_ready_is_ended_and_another_one_can_follow() {
     kept.ends(2, ChildEnd::Killed);
     kept.passes(REST);
     kept.says(1, crate::SUCCESSOR);
-    assert_eq!(kept.take_acts(), [start(ChildStart::Plain)]);
+    let tell = KeeperOutput::Tell(1, "the next process has not become ready".to_owned());
+    assert_eq!(kept.take_acts(), [tell, start(ChildStart::Plain)]);
+}
+
+/// While none serves nobody waits for long, but a start that takes long comes to its end at last.
+#[test]
+fn a_process_that_is_slow_at_its_start_gives_way_once_none_serves() {
+    let mut kept = serving();
+    kept.says(1, crate::SUCCESSOR);
+    kept.passes(SILENCE / 2);
+    kept.ends(1, ChildEnd::Killed);
+    kept.take();
+    let mut patience = START;
+    for id in 2..9 {
+        kept.passes(patience - Duration::from_millis(1));
+        assert_eq!(kept.take_acts(), []);
+        kept.passes(Duration::from_millis(1));
+        assert_eq!(kept.take_acts(), [KeeperOutput::Signal(id, KeeperSignal::Abort)]);
+        kept.ends(id, ChildEnd::Fault);
+        kept.now = kept.keeper.due.unwrap_or(kept.now);
+        kept.turn();
+        assert!(matches!(kept.take_acts()[..], [KeeperOutput::Start(_)]));
+        patience = (2 * patience).min(MAX_START);
+    }
+    assert_eq!(patience, MAX_START);
+    kept.says(9, "READY=1");
+    kept.ends(9, ChildEnd::Killed);
+    assert_eq!(kept.keeper.patience(), START, "the row is over");
 }

@@ -218,7 +218,7 @@ fn d01_the_socket_is_found_without_being_told() {
     let config = pmdns_config::Config::from_toml(&config).unwrap();
     assert_eq!(config.control.socket, pmdns_config::Control::default().socket, "what is asked");
     let (_, help, _) = told(&pmdns(&["top", "--help"]));
-    assert!(help.contains(&format!("[default: {}]", config.control.socket.display())), "{help}");
+    assert!(help.contains(&format!("{} by default", config.control.socket.display())), "{help}");
     let script = fs::read_to_string(format!("{root}/scripts/run.sh")).unwrap();
     assert!(script.contains("$binary top"), "and the user is told how to look");
 }
