@@ -10,13 +10,13 @@ use crate::views::{group_of, view_at, view_name};
 pub enum ViewsError {
     /// No numbers are left.
     #[error(
-        "there have been {0} views since the start, and {MAX_VIEWS} have room; a restart forgets those that are gone"
+        "there have been {0} views since the start, and {MAX_VIEWS} have room; another process begins without those that are gone"
     )]
     TooMany(usize),
     /// Queries under way would be answered by upstreams of another view.
     #[error(
         "the view `{0}` has shared answers with others, which would go on without it, and it is resolved in another way now; that \
-         needs a restart"
+         needs another process"
     )]
     Parted(String),
 }
@@ -32,7 +32,7 @@ impl Config {
     /// This configuration, for a process in which `before` is in use.
     ///
     /// A view keeps its number. No other view ever gets the number of one that is gone, for answers in the cache still bear it.
-    /// Views that no longer resolve alike part. But no view joins a scope before a restart: its answers may be
+    /// Views that no longer resolve alike part. But no view joins a scope in the same process: its answers may be
     /// what the view was never allowed to see.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ mod tests {
         let error = config(&[("one more", "x")]).following(&running).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "there have been 32 views since the start, and 31 have room; a restart forgets those that are gone"
+            "there have been 32 views since the start, and 31 have room; another process begins without those that are gone"
         );
     }
 }

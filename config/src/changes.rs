@@ -39,7 +39,7 @@ const RELOADED: [&str; 33] = [
     "zone",
 ];
 
-/// The keys of a file that need a restart, with their values.
+/// The keys of a file that need another process, with their values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FixedKeys(Table);
 
@@ -56,7 +56,7 @@ impl FixedKeys {
     }
 }
 
-/// The part that needs a restart.
+/// The part that needs another process.
 pub(crate) fn without_reloaded(table: Table) -> Table {
     part(table, |path| !is_reloaded(path))
 }
@@ -77,7 +77,7 @@ fn part(mut table: Table, keep: impl Fn(&str) -> bool) -> Table {
 }
 
 /// Whether a reload takes over the key at this path, as `cache.min_ttl` or `view[1].name`. Of a table with keys of both
-/// kinds the table itself needs a restart.
+/// kinds the table itself needs another process.
 pub fn is_reloaded(path: &str) -> bool {
     let mut names = path.split('.').map(|step| step.split('[').next().unwrap_or_default());
     let table = names.next().unwrap_or_default();
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d08_keys_that_need_a_restart_are_told_one_by_one() {
+    fn d08_keys_that_need_another_process_are_told_one_by_one() {
         let before = FixedKeys::of(
             "[[port]]\nname = \"edge\"\n[cache]\nsize = \"1MiB\"\n[acl]\nallow = []\n[frames]\nbatch = 8\n\
              [[upstream]]\naddress = \"192.0.2.1:53\"\n\
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_whose_keys_are_all_taken_over_needs_no_restart() {
+    fn a_table_whose_keys_all_change_in_the_process_needs_no_other() {
         let (with, without) = (FixedKeys::of("[cache]\nmin_ttl = 5\n"), FixedKeys::of(""));
         assert_eq!(with.changed(&without), Vec::<String>::new());
         assert!(is_reloaded("cache.min_ttl") && is_reloaded("upstream[1].address"));

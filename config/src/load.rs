@@ -82,7 +82,7 @@ impl ConfigText {
         self.error.map_or(Ok(self.config), Err)
     }
 
-    /// The keys that need a restart.
+    /// The keys that need another process.
     pub fn fixed_keys(&self) -> FixedKeys {
         FixedKeys::of(&self.text)
     }

@@ -22,7 +22,7 @@ pub struct KeyDifference {
     pub one: Option<String>,
     /// Its value in the other.
     pub other: Option<String>,
-    /// Whether a reload does not take it over.
+    /// Whether a reload cannot change it in the process that runs.
     pub needs_restart: bool,
 }
 
@@ -32,7 +32,7 @@ impl WrittenConfig {
         Self(text.parse().unwrap_or_default())
     }
 
-    /// This configuration after a reload that has read `newer`: the keys that need a restart stay.
+    /// This configuration after a reload that has read `newer`: the keys that need another process stay.
     pub fn reloaded(&self, newer: &Self) -> Self {
         let mut fixed = without_reloaded(self.0.clone());
         for (name, fresh) in without_fixed(newer.0.clone()) {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_takes_over_what_needs_no_restart() {
+    fn a_reload_changes_what_needs_no_other_process() {
         let before = WrittenConfig::of(BEFORE);
         let file = BEFORE
             .replace("1MiB", "2MiB")

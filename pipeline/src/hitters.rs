@@ -16,7 +16,7 @@ pub fn answer(call: PendingCall, hitters: Option<&HeavyHitters>) {
         }
         (PendingCall::Floods(caller), Some(hitters)) => caller.reply(Ok(hitters.floods())),
         (call, _) => {
-            let why = "nothing is counted; set `hitters.enabled = true` and restart";
+            let why = "nothing is counted; set `hitters.enabled = true`, and reload";
             call.refuse(Refusal::Unable, why);
         }
     }

@@ -16,7 +16,7 @@ const MOST: [(usize, &str); 6] = [
     (MAX_RECORDS, "remove records for good"),
     (MAX_CHANGES, "put changes of upstreams into the file"),
     (MAX_CHANGES, "put lists into the file"),
-    (MAX_SHARED_CLIENTS, "set `clients.journal`, and restart"),
+    (MAX_SHARED_CLIENTS, "set `clients.journal`, and reload"),
     (MAX_ZONE_LIMITS, "lift limits for good"),
 ];
 

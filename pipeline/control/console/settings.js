@@ -27,7 +27,7 @@ function differences() {
     { title: "in the file", name: true, of: (one) => one.file ?? "–" },
     {
       title: "takes",
-      of: (one) => (one.needs_restart ? "▲ a restart" : "● a reload"),
+      of: (one) => (one.needs_restart ? "▲ another process" : "● a reload"),
       mark: (one) => (one.needs_restart ? "bad" : "good"),
     },
   ], { key: (one) => one.key, caption: "Keys that differ" });

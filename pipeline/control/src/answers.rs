@@ -228,7 +228,7 @@ pub struct DifferentKey {
     pub running: Option<String>,
     /// Its value in the file; absent: it has none.
     pub file: Option<String>,
-    /// Whether a restart is needed for it; otherwise a reload does.
+    /// Whether another process is needed for it, which a reload starts if there is a keeper; otherwise a reload changes it at once.
     pub needs_restart: bool,
 }
 

@@ -46,7 +46,7 @@ impl fmt::Display for ConfigDifference {
         for DifferentKey { key, running, file, needs_restart } in keys {
             let value =
                 |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
-            let how = if *needs_restart { "restart" } else { "reload" };
+            let how = if *needs_restart { "another process" } else { "reload" };
             writeln!(f, "{key}: {} in use, {} in the file ({how})", value(running), value(file))?;
         }
         changes.iter().try_for_each(|change| writeln!(f, "{change}"))?;
@@ -95,6 +95,24 @@ mod tests {
         assert_eq!(
             state.to_string(),
             format!("{start}files are being read for a reload\n{end}, until the instance stops\n")
+        );
+    }
+
+    #[test]
+    fn a_key_that_needs_another_process_is_told_from_one_that_a_reload_changes() {
+        let key = |key: &str, needs_restart| DifferentKey {
+            key: key.into(),
+            needs_restart,
+            ..DifferentKey::default()
+        };
+        let keys = vec![key("cache.size", true), key("block", false)];
+        let told = ConfigDifference { keys, ..ConfigDifference::default() }.to_string();
+        assert!(
+            told.starts_with(
+                "cache.size: (absent) in use, (absent) in the file (another process)\n\
+                 block: (absent) in use, (absent) in the file (reload)\n"
+            ),
+            "{told}"
         );
     }
 

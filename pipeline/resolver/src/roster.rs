@@ -13,11 +13,13 @@ use crate::counters::UpstreamCounters;
 pub enum RosterError {
     /// The ways over ports are laid out at the start.
     #[error(
-        "an upstream that is asked over a port and was not there at the start needs a restart; restart pmdns, or leave port out"
+        "an upstream that is asked over a port and was not there at the start needs another process, or no port"
     )]
     OverPort,
     /// The slots of upstreams over ports are kept for these.
-    #[error("there is no room for another upstream beside those that left; restart pmdns")]
+    #[error(
+        "there is no room for another upstream beside those that left; another process has room"
+    )]
     Full,
 }
 

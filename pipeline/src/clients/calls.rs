@@ -191,7 +191,7 @@ fn change(
     }
     if new > book.room() {
         let why = format!(
-            "{new} new prefixes have no room beside {}; raise `clients.max_entries`, which needs a restart",
+            "{new} new prefixes have no room beside {}; raise `clients.max_entries`, and reload",
             book.len()
         );
         return Err((Refusal::Unable, why));

@@ -120,7 +120,7 @@ impl OpenClients {
         if let Some(path) = keeper::journal_in(folders) {
             tracing::warn!(
                 "{path} has changes of clients from before, and they do not hold: write journal = {path:?} into [clients] and \
-                 restart, or move the file away",
+                 reload, or move the file away",
                 path = path.display()
             );
         }

@@ -55,7 +55,7 @@ pub enum ReloadError {
     #[error(transparent)]
     Views(#[from] ViewsError),
     /// This process cannot take it over, and another one can.
-    #[error(transparent)]
+    #[error("{0}; restart pmdns")]
     Other(Box<Self>),
     /// The configuration contradicts what operators have changed since the start.
     #[error("{0}")]
@@ -211,7 +211,7 @@ impl Reloader {
         self.reload.config()
     }
 
-    /// The same as it was written, with the keys that need a restart as they were at the start.
+    /// The same as it was written, with the keys that need another process as they were at the start.
     pub fn written(&self) -> &WrittenConfig {
         &self.written
     }

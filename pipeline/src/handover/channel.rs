@@ -63,11 +63,15 @@ impl HandoverSocket {
         self.0.listen(BACKLOG)
     }
 
-    /// A process that has connected.
+    /// A process that has connected, and has not ended since.
     pub(crate) fn accept(&self) -> io::Result<Option<Channel>> {
-        match self.0.accept() {
-            Ok((socket, _)) => Channel::new(socket).map(Some),
+        match self.0.accept().and_then(|(socket, _)| Channel::new(socket)) {
+            Ok(channel) => Ok(Some(channel)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                tracing::debug!("a process that wanted to take over has ended");
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

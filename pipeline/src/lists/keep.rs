@@ -66,7 +66,9 @@ pub(crate) fn clear(file: &Path) -> Result<(), String> {
         None if folder.is_dir() => Ok(()),
         None => {
             let folder = folder.display();
-            Err(format!("there is no folder {folder}; make it, give it to pmdns, and restart"))
+            Err(format!(
+                "there is no folder {folder}; make it, and give it to pmdns; that needs another process"
+            ))
         }
     }
 }

@@ -224,7 +224,7 @@ fn source(
     let roots = match &list.ca_file {
         Some(file) => roots::of_file(file).map(Arc::new).map_err(|why| unusable(file, why))?,
         None => Arc::clone(system.ok_or(
-            "there are no certificates of the system; install ca-certificates or set ca_file, and restart",
+            "there are no certificates of the system; set ca_file and reload, or install ca-certificates for another process",
         )?),
     };
     let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))

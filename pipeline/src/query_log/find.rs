@@ -37,7 +37,7 @@ impl LogSearches {
             return caller.refuse(Refusal::Wrong, why);
         }
         let Some(path) = self.path.clone() else {
-            let why = "there is no `query_log.sqlite`; set it in the config file and restart";
+            let why = "there is no `query_log.sqlite`; set it in the config file, and reload";
             return caller.refuse(Refusal::Unknown, why.to_owned());
         };
         let (ipv4_prefix, ipv6_prefix) = self.prefixes;

@@ -139,7 +139,7 @@ impl Services<'_> {
         match &self.clients {
             Some(clients) => clients.answer(call, self.reloader.config()),
             None => {
-                let why = "there is no client table; set `clients.max_entries`, and restart";
+                let why = "there is no client table; set `clients.max_entries`, and reload";
                 call.refuse(Refusal::Unable, why);
             }
         }

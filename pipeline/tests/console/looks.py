@@ -84,7 +84,7 @@ def wide(page, watcher):
 
 def forms_that_cannot_work(page, watcher):
     """Answers of an API without a client table, a folder for lists, a database, and groups with weights."""
-    why = "there is no client table; set `clients.max_entries`, and restart"
+    why = "there is no client table; set `clients.max_entries`, and reload"
     upstream = {"address": "127.0.0.1:5300", "group": "default", "weight": 1, "drained": False, "counters": {}}
 
     def refuse(status, detail):

@@ -116,7 +116,7 @@ impl Overlay {
         }
         let Some(folder) = &base.control.lists else {
             let why = "there is no folder for lists of run time; write `lists` into [control], as in \
-                       lists = \"/var/lib/pmdns/lists\", and restart";
+                       lists = \"/var/lib/pmdns/lists\", and reload";
             return Err((Refusal::Unable, why.to_owned()));
         };
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -149,7 +149,7 @@ impl Overlay {
         if let Some(address) = address.iter().chain(&written).find(|one| !reach.allows(**one)) {
             return Err(wrong(format!(
                 "{address} is not public, and lists that are added at run time come from public servers; write its \
-                 network into `control.list_networks` and restart, or the list into the file"
+                 network into `control.list_networks`, or the list into the file, and reload"
             )));
         }
         let list = Blocklist {
@@ -293,7 +293,7 @@ mod tests {
             (
                 add(|list| list.address = Some([127, 0, 0, 1].into())),
                 Refusal::Wrong,
-                "`control.list_networks` and restart",
+                "`control.list_networks`, or the list into the file, and reload",
             ),
             (add(|list| list.refresh_seconds = Some(1)), Refusal::Unable, "allowed: 60 to"),
             (

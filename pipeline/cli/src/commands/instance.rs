@@ -22,9 +22,9 @@ pub(super) fn config_file(named: Option<PathBuf>) -> Option<PathBuf> {
 }
 
 /// The control socket that a config file names, or the default one if the file says nothing of it or cannot be read.
-fn socket_of(config: &Path) -> PathBuf {
-    let control = ConfigText::read(config).map(|text| text.config.control);
-    control.unwrap_or_default().socket
+fn socket_of(config: Option<&Path>) -> PathBuf {
+    let text = config.and_then(|file| ConfigText::read(file).ok());
+    text.map(|text| text.config.control).unwrap_or_default().socket
 }
 
 /// Which configuration.
@@ -55,11 +55,11 @@ pub(super) struct Instance {
 impl Instance {
     /// Asks this instance. It is an error if the URL is none, or one of the files cannot be read.
     pub(super) fn client(&self) -> Result<ApiClient, ClientError> {
-        self.client_of(Path::new(DEFAULT_CONFIG))
+        self.client_of(Some(Path::new(DEFAULT_CONFIG)))
     }
 
     /// The same. If nothing else is said, it is the one of this config file.
-    pub(super) fn client_of(&self, config: &Path) -> Result<ApiClient, ClientError> {
+    pub(super) fn client_of(&self, config: Option<&Path>) -> Result<ApiClient, ClientError> {
         let (Some(url), Some(file)) = (&self.api, &self.token_file) else {
             let socket = self.socket.clone().unwrap_or_else(|| socket_of(config));
             return Ok(ApiClient::at_socket(&socket));

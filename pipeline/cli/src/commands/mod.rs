@@ -72,10 +72,10 @@ enum Command {
     /// Undo `standby`: the addresses are claimed, and announced at once.
     #[command(after_help = "Example: pmdns activate")]
     Activate(Instance),
-    /// Have a running instance read its configuration anew: rules, lists, upstreams, rates. Say what needs a restart.
+    /// Have a running instance read its configuration anew. Say for which keys another process is needed.
     #[command(after_help = "Example: pmdns reload")]
     Reload(node::Reload),
-    /// Have the next process take over from a running one that has a keeper: another program, or keys that a reload leaves.
+    /// Have the next process take over from a running one that has a keeper, as after a new program was installed.
     #[command(after_help = "Example: pmdns upgrade --config /etc/pmdns/pmdns.toml")]
     Upgrade(node::Upgrade),
     /// Print the version of a running instance, its age and its rules, and whether a reload is under way.

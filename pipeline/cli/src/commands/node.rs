@@ -1,7 +1,7 @@
 //! Commands on a running instance as a whole.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use pmdns_config::Config as LoadedConfig;
@@ -149,7 +149,7 @@ impl Upgrade {
         if let Some(config) = &config {
             program.check(config, false).error.map_or(Ok(()), Err)?;
         }
-        let client = self.instance.client_of(config.as_deref().unwrap_or(Path::new("")))?;
+        let client = self.instance.client_of(config.as_deref())?;
         let before = client.get(ask::State)?;
         client.done(ask::Upgrade)?;
         wait_for_next(&client, &before)

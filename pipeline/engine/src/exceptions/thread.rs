@@ -45,7 +45,7 @@ counters! {
         too_long: counter,
         /// Whether the interface has carrier, as the port's link: 1 or 0.
         link_up: gauge,
-        /// Whether the interface was deleted by somebody else: 1 or 0. Then nothing passes until a restart.
+        /// Whether the interface was deleted by somebody else: 1 or 0. Then nothing passes until another process starts.
         gone: gauge,
     }
 }

@@ -13,7 +13,7 @@ use super::ReloadError;
 use crate::control::metrics::server::{MetricsError, MetricsListener};
 use pmdns_changes::reload::ReloadSource;
 
-/// The most keys that are named when a restart is needed for them.
+/// The most keys that are named when another process is needed for them.
 const MAX_SHOWN: usize = 10;
 
 /// The result of reading.
@@ -22,7 +22,7 @@ pub(super) struct Read {
     pub(super) config: Config,
     /// The same without them, if it was read anew.
     pub(super) base: Option<Config>,
-    /// The same as it was written, with its keys that need a restart.
+    /// The same as it was written, with its keys that need another process.
     pub(super) text: Written,
     /// The file of clients, if it was read anew.
     pub(super) clients: Option<Vec<(Prefix, u8)>>,
@@ -40,7 +40,7 @@ pub(super) enum Fresh {
 /// A configuration as it was written.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Its keys that need a restart.
+    /// Its keys that need another process.
     pub fixed: FixedKeys,
     /// All of it.
     pub all: WrittenConfig,
@@ -83,7 +83,7 @@ pub(super) fn read(
     };
     let mut text = config;
     text.error.take().map_or(Ok(()), Err)?;
-    // Changes of these need a restart.
+    // Changes of these need another process.
     let (clients, control) = (in_use.clients.clone(), in_use.control.clone());
     let base = Config { clients, control, ..text.config.clone() };
     let base =
