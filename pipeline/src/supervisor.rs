@@ -8,10 +8,11 @@ use std::os::fd::BorrowedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::process::parent_id;
 use std::time::{Duration, Instant};
 
 use pmdns_engine::clock::Clock;
-use pmdns_handover::{FAILED, MAX_NOTICE, SUCCESSOR};
+use pmdns_handover::{FAILED, MAX_NOTICE, ProcessId, SUCCESSOR};
 
 use crate::passing::{receive, send};
 
@@ -111,6 +112,12 @@ pub(crate) fn has_keeper() -> bool {
 fn report_state(message: &str) -> bool {
     let sent = notify(message, &[]);
     sent.inspect_err(|error| tracing::debug!("nobody was told: {error}")).is_ok()
+}
+
+/// The keeper that has started this process, while it lives.
+pub(crate) fn living_keeper() -> Option<ProcessId> {
+    let keeper = std::env::var(KEEPER).ok()?.parse().ok()?;
+    (parent_id() == keeper).then_some(keeper)
 }
 
 /// Sends a message to the manager that the environment names, with descriptors that it is to keep. If it names nobody, nothing

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::keeper::ProcessId;
 use crate::message::{FromIncoming, FromOutgoing, HandoverLimits, Hello, Offer, PROTOCOL};
 
 /// What to do.
@@ -63,8 +64,13 @@ pub struct Incoming {
 
 impl Incoming {
     /// It has connected to the outgoing process.
-    pub fn new(limits: HandoverLimits, version: &str, now: Instant) -> Self {
-        let hello = Hello { protocol: PROTOCOL, version: version.to_owned() };
+    pub fn new(
+        limits: HandoverLimits,
+        version: &str,
+        keeper: Option<ProcessId>,
+        now: Instant,
+    ) -> Self {
+        let hello = Hello { protocol: PROTOCOL, version: version.to_owned(), keeper };
         Self {
             stage: Stage::Greeted,
             limits,
@@ -225,7 +231,7 @@ mod tests {
 
     /// It takes over, and opens so many devices of the process before.
     fn taking(devices: usize, now: Instant) -> Incoming {
-        let mut incoming = Incoming::new(HandoverLimits::default(), "1", now);
+        let mut incoming = Incoming::new(HandoverLimits::default(), "1", None, now);
         incoming.receive(FromOutgoing::Offer(Offer::default()));
         incoming.prepared(Ok(vec!["net_memif0".to_owned(); devices]), now);
         incoming.receive(FromOutgoing::Frozen(NodeRole::default()));

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::keeper::ProcessId;
+
 /// The version of these messages, of what passes with them, and of the order in which they are said.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
@@ -84,6 +86,9 @@ pub struct Hello {
     pub protocol: u32,
     /// Its version, for the log.
     pub version: String,
+    /// The keeper that has started it, if it has one.
+    #[serde(default)]
+    pub keeper: Option<ProcessId>,
 }
 
 /// What the outgoing process has.
@@ -309,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let hello = Hello { protocol: PROTOCOL, version: "0.2.0".to_owned() };
+        let hello = Hello { protocol: PROTOCOL, version: "0.2.0".to_owned(), keeper: None };
         let prepared = FromIncoming::Prepared(vec!["net_memif0".to_owned()]);
         let steps = [prepared, FromIncoming::Serving, FromIncoming::Opened];
         for message in steps.into_iter().chain([FromIncoming::Hello(hello)]) {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use crate::keeper::ProcessId;
 use crate::message::{
     FromIncoming, FromOutgoing, HandoverLimits, Hello, NodeRole, Offer, PROTOCOL,
 };
@@ -72,6 +73,8 @@ pub struct Outgoing {
     stage: Stage,
     limits: HandoverLimits,
     deadline: Option<Instant>,
+    /// The process that starts the next one, if there is such a one.
+    keeper: Option<ProcessId>,
     /// The devices that the incoming process opens once they are closed.
     wanted: Vec<String>,
     outputs: VecDeque<OutgoingOutput>,
@@ -80,8 +83,8 @@ pub struct Outgoing {
 impl Outgoing {
     /// It serves.
     pub fn new(limits: HandoverLimits) -> Self {
-        let (stage, outputs) = (Stage::Alone, VecDeque::new());
-        Self { stage, limits, deadline: None, wanted: Vec::new(), outputs }
+        let (stage, wanted, outputs) = (Stage::Alone, Vec::new(), VecDeque::new());
+        Self { stage, limits, deadline: None, keeper: None, wanted, outputs }
     }
 
     /// What is to be done next.
@@ -125,10 +128,11 @@ impl Outgoing {
     }
 
     /// A process has connected. `false`: there is one already, so this one is to be [refused](crate::FromOutgoing::Refused).
-    pub fn connected(&mut self, now: Instant) -> bool {
+    /// This process may have a `keeper`, which would take an end for an order if it had not started the next one.
+    pub fn connected(&mut self, keeper: Option<ProcessId>, now: Instant) -> bool {
         let is_alone = self.stage == Stage::Alone;
         if is_alone {
-            self.stage = Stage::Connected;
+            (self.stage, self.keeper) = (Stage::Connected, keeper);
             self.deadline = Some(now + self.limits.greeting);
         }
         is_alone
@@ -137,7 +141,7 @@ impl Outgoing {
     /// The incoming process says something. `offer`: what this one has.
     pub fn receive(&mut self, message: FromIncoming, offer: impl FnOnce() -> Offer, now: Instant) {
         match (self.stage, message) {
-            (Stage::Connected, FromIncoming::Hello(hello)) => match refusal(&hello) {
+            (Stage::Connected, FromIncoming::Hello(hello)) => match refusal(&hello, self.keeper) {
                 None => {
                     self.send(FromOutgoing::Offer(offer()));
                     self.enter(Stage::Offered, now + self.limits.preparing);
@@ -303,134 +307,19 @@ impl Outgoing {
     }
 }
 
-fn refusal(hello: &Hello) -> Option<String> {
-    let Hello { protocol, version } = hello;
-    (*protocol != PROTOCOL).then(|| {
-        format!(
+fn refusal(hello: &Hello, own_keeper: Option<ProcessId>) -> Option<String> {
+    let Hello { protocol, version, keeper } = hello;
+    if *protocol != PROTOCOL {
+        return Some(format!(
             "pmdns {version} hands over by protocol {protocol}, and the running one by {PROTOCOL}: \
              stop it, then start the other one"
-        )
+        ));
+    }
+    let is_foreign = own_keeper.is_some() && own_keeper != *keeper;
+    is_foreign.then(|| {
+        "the running one has a keeper, which starts the next process: pmdns upgrade".to_owned()
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use serde_json::Value;
-
-    use super::*;
-    use crate::message::PassedDevice;
-
-    #[test]
-    fn another_protocol_is_refused_by_a_sentence_that_says_what_to_do() {
-        let (now, mut outgoing) = (Instant::now(), Outgoing::new(HandoverLimits::default()));
-        assert!(outgoing.connected(now));
-        let hello = Hello { protocol: PROTOCOL + 1, version: "9.0.0".to_owned() };
-        outgoing.receive(FromIncoming::Hello(hello), || panic!("nothing is offered"), now);
-        let Some(OutgoingOutput::Send(FromOutgoing::Refused(why))) = outgoing.next_output() else {
-            panic!("{outgoing:?}");
-        };
-        assert!(why.contains("9.0.0") && why.contains("stop it"), "{why}");
-        assert!(matches!(outgoing.next_output(), Some(OutgoingOutput::Close(_))));
-        assert!(outgoing.connected(now), "the next one may try");
-    }
-
-    /// It has offered a device, and the incoming process, which opens so many, has just begun to serve.
-    fn serving(wanted: usize, now: Instant) -> Outgoing {
-        let device = PassedDevice { device: "net_memif0".to_owned(), facts: Value::Null };
-        let wanted = vec![device.device.clone(); wanted];
-        let mut outgoing = Outgoing::new(HandoverLimits::default());
-        outgoing.connected(now);
-        let hello = Hello { protocol: PROTOCOL, version: "1".to_owned() };
-        let offer = || Offer { devices: vec![device], ..Offer::default() };
-        outgoing.receive(FromIncoming::Hello(hello), offer, now);
-        outgoing.receive(FromIncoming::Prepared(wanted), Offer::default, now);
-        outgoing.frozen(NodeRole::default(), now - HandoverLimits::default().taking / 2);
-        outgoing.receive(FromIncoming::Serving, Offer::default, now);
-        assert_eq!(outputs(&mut outgoing).last(), Some(&OutgoingOutput::Drain));
-        outgoing
-    }
-
-    fn outputs(outgoing: &mut Outgoing) -> Vec<OutgoingOutput> {
-        std::iter::from_fn(|| outgoing.next_output()).collect()
-    }
-
-    #[test]
-    fn it_ends_only_after_the_incoming_process_has_opened_the_devices() {
-        let (now, limits) = (Instant::now(), HandoverLimits::default());
-        let mut outgoing = serving(1, now);
-        outgoing.drained();
-        assert!(outgoing.is_closing() && !outgoing.is_draining());
-        outgoing.devices_closed();
-        assert_eq!(outputs(&mut outgoing), [OutgoingOutput::Send(FromOutgoing::Closed)]);
-        outgoing.devices_closed();
-        outgoing.drained();
-        assert!(!outgoing.is_closing() && !outgoing.is_draining());
-        let opened = now + limits.passing - Duration::from_millis(1);
-        outgoing.turn(opened);
-        assert_eq!(outputs(&mut outgoing), []);
-        outgoing.receive(FromIncoming::Opened, Offer::default, opened);
-        assert!(outgoing.is_draining());
-        outgoing.turn(opened + limits.draining - Duration::from_millis(1));
-        assert_eq!(outputs(&mut outgoing), [], "the time to drain begins when they are opened");
-        outgoing.drained();
-        assert_eq!(outputs(&mut outgoing), [OutgoingOutput::End]);
-    }
-
-    #[test]
-    fn devices_that_pass_too_slowly_are_opened_again() {
-        let (now, late) = (Instant::now(), HandoverLimits::default().passing);
-        for has_closed in [false, true] {
-            let mut outgoing = serving(1, now);
-            if has_closed {
-                outgoing.devices_closed();
-                outputs(&mut outgoing);
-            }
-            outgoing.turn(now + late);
-            let killed = outputs(&mut outgoing);
-            assert!(matches!(&killed[..], [OutgoingOutput::Kill(_)]), "{killed:?}");
-            outgoing.closed();
-            outgoing.devices_closed();
-            outgoing.thawed(true);
-            assert_eq!(outputs(&mut outgoing), [OutgoingOutput::Thaw, OutgoingOutput::Resume]);
-        }
-    }
-
-    #[test]
-    fn a_device_that_the_incoming_process_does_not_open_stays_until_this_one_ends() {
-        let mut outgoing = serving(0, Instant::now());
-        assert!(outgoing.is_draining() && outgoing.wanted().is_empty());
-        outgoing.drained();
-        assert_eq!(outputs(&mut outgoing), [OutgoingOutput::End]);
-    }
-
-    #[test]
-    fn devices_are_opened_once_and_only_if_they_were_closed() {
-        let now = Instant::now();
-        let mut early = serving(1, now);
-        let mut twice = serving(1, now);
-        twice.devices_closed();
-        twice.receive(FromIncoming::Opened, Offer::default, now);
-        outputs(&mut twice);
-        for outgoing in [&mut early, &mut twice] {
-            outgoing.receive(FromIncoming::Opened, Offer::default, now);
-            assert!(matches!(outputs(outgoing)[..], [OutgoingOutput::Kill(_)]), "{outgoing:?}");
-        }
-    }
-
-    #[test]
-    fn changes_wait_from_the_offer_on() {
-        let (now, mut outgoing) = (Instant::now(), Outgoing::new(HandoverLimits::default()));
-        outgoing.connected(now);
-        assert!(!outgoing.is_under_way());
-        let hello = Hello { protocol: PROTOCOL, version: "1".to_owned() };
-        outgoing.receive(FromIncoming::Hello(hello), Offer::default, now);
-        assert!(outgoing.is_under_way());
-        outgoing.turn(now + HandoverLimits::default().preparing);
-        assert!(!outgoing.is_under_way(), "it took too long");
-        outgoing.connected(now);
-        outgoing.turn(now + Duration::from_secs(1));
-        assert!(!outgoing.connected(now), "it may still greet");
-    }
-}
+mod tests;

@@ -154,8 +154,8 @@ impl World {
         let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let (now, limits) = (Instant::now(), HandoverLimits::default());
         let mut outgoing = Outgoing::new(limits);
-        assert!(outgoing.connected(now));
-        assert!(!outgoing.connected(now), "another one is refused");
+        assert!(outgoing.connected(None, now));
+        assert!(!outgoing.connected(None, now), "another one is refused");
         let alive = |serves| Process { is_alive: true, serves, ..Process::default() };
         let exist = seed.is_multiple_of(2);
         let holder = exist.then_some(Side::Outgoing);
@@ -164,7 +164,7 @@ impl World {
             seed,
             now,
             outgoing: (outgoing, alive(true)),
-            incoming: (Incoming::new(limits, "1.0.0", now), alive(false)),
+            incoming: (Incoming::new(limits, "1.0.0", None, now), alive(false)),
             to_outgoing: VecDeque::new(),
             to_incoming: VecDeque::new(),
             lock: Some(Side::Outgoing),

@@ -15,6 +15,7 @@ use super::obstacles::obstacle;
 use super::passed::check;
 use super::process::{HandoverError, at, hold, path};
 use crate::sockets::OpenSockets;
+use crate::supervisor::living_keeper;
 
 /// How long the socket is waited for at a time.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -62,7 +63,8 @@ impl TakeOver {
             return Err(HandoverError::Refused(why));
         }
         tracing::info!("taking over from the running process");
-        let machine = Incoming::new(HandoverLimits::default(), crate::VERSION, Instant::now());
+        let (limits, keeper) = (HandoverLimits::default(), living_keeper());
+        let machine = Incoming::new(limits, crate::VERSION, keeper, Instant::now());
         let channel = Some(channel);
         let (sockets, offer, stop) = Default::default();
         let mut begun = Self { machine, channel, before: None, sockets, offer, left: None, stop };

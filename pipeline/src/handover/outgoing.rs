@@ -26,6 +26,7 @@ use super::relay::RelayToNext;
 use super::taps::{Taps, is_over_af_xdp};
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
+use crate::supervisor::living_keeper;
 
 /// What could not be kept is tried again after that time.
 const RETRY: Duration = Duration::from_secs(1);
@@ -312,7 +313,7 @@ impl HandOver {
         let refusal = match &self.obstacle {
             Some(obstacle) => Some(obstacle.clone()),
             None if self.xdp.len() < self.xdp_ports => Some(UNSTEERED.to_owned()),
-            None if self.machine.connected(now) => None,
+            None if self.machine.connected(living_keeper(), now) => None,
             None => Some("another process takes over already".to_owned()),
         };
         match refusal {
