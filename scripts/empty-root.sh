@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 [[ $# -ge 2 && $1 =~ ^[a-z]+$ ]] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
-[[ $(id -u) -eq 0 ]] || { echo "run as root: it makes a root file system" >&2; exit 1; }
+[[ $(id -u) -eq 0 ]] || { echo "it makes a root file system: run with sudo, as in sudo -E env PATH=\"\$PATH\" $0" >&2; exit 1; }
 release=$1
 shift
 
@@ -24,9 +24,11 @@ if [[ -z ${PMDNS_ROOT-} ]]; then
 fi
 root=$PMDNS_ROOT
 
-# The mirror of this machine, and how it is reached.
+# The mirror of Debian that this machine has, and how it is reached. Other sources of packages, security updates and backports
+# have other labels.
 # shellcheck disable=SC2016 # apt fills it in
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed -n 1p)
+[[ $mirror ]] || mirror=http://deb.debian.org/debian
 debootstrap --variant=minbase --include=ca-certificates "$release" "$root" "$mirror" > "$root.log" ||
     { tail -n 20 "$root.log" >&2; exit 1; }
 rm "$root.log"

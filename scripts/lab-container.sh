@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ $# -eq 1 ]] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
+[[ $(id -u) -eq 0 ]] || { echo "it makes namespaces and mounts: run with sudo" >&2; exit 1; }
 
 folder=${PMDNS_LAB_FOLDER-}
 podman() { command podman --cgroup-manager cgroupfs --events-backend file --network-config-dir "$folder/networks" "$@"; }

@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [[ $# -eq 2 ]] || { sed -n '4s/^# //p' "$0" >&2; exit 2; }
+[[ $(id -u) -eq 0 ]] || { echo "it makes namespaces and mounts: run with sudo" >&2; exit 1; }
 
 if [[ -z ${PMDNS_LAB_INSIDE-} ]]; then
     exec env PMDNS_LAB_INSIDE=1 unshare --mount --net --ipc --uts --cgroup --pid --fork --kill-child --mount-proc \

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Debian package of pmdns, and prints its path. Beside the program it has manual pages, completions, the notices of
 # what is linked, and a bill of materials. Debug symbols go into a package of their own, beside it.
-# It fits the release of Debian or Ubuntu that it is built on: the program is linked with the DPDK of that release.
+# It fits the release of Debian or Ubuntu that it is built on: the program is linked with the DPDK of that release. Its revision
+# names that release, as in 0.2.0-1~deb12, so that the package of the next release replaces it.
 # One commit makes the same bytes in any folder, with the same compilers. PMDNS_PROFILE names what scripts/profile.sh has made.
 # usage: scripts/package.sh [--arch arm64]   for arm64, on another machine: in a root that scripts/empty-root.sh makes
 set -euo pipefail
@@ -11,7 +12,7 @@ case "$*" in
     "") scripts/install.sh --package ;;
     "--arch arm64") scripts/install.sh --arm64 ;;
     *)
-        sed -n '6s/^# //p' "$0" >&2
+        sed -n '7s/^# //p' "$0" >&2
         exit 2
         ;;
 esac
@@ -52,11 +53,13 @@ gzip --best --no-name --stdout CHANGELOG.md > "$papers/changelog.gz"
 
 # Debian's own changelog has a version and a date; what changed is in ours.
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# shellcheck source=/dev/null # it has the name of the release
+revision=$(. /etc/os-release && echo "1~${ID/debian/deb}${VERSION_ID:-$VERSION_CODENAME}")
 cat > "$papers/changelog" << TEXT
-pmdns ($version-1) unstable; urgency=medium
+pmdns ($version-$revision) unstable; urgency=medium
 
   * What changed is in /usr/share/doc/pmdns/changelog.gz.
 
  -- The pmdns developers <pmdns@example.org>  $(git log -1 --format=%cD)
 TEXT
-PMDNS_COMMIT=$(git rev-parse --short=12 HEAD) cargo deb --package pmdns
+PMDNS_COMMIT=$(git rev-parse --short=12 HEAD) cargo deb --package pmdns --deb-revision "$revision"

@@ -133,7 +133,7 @@ handover() { as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapt
 # 50 hand-overs for each kind of port.
 handover-long() {
     PMDNS_HANDOVER_RATE=50000 PMDNS_HANDOVER_SECONDS=200 \
-        as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture follow_each_other
+        as_root cargo test --release -p pmdns --test lab -- --include-ignored --test-threads=1 --nocapture follow_each_other
 }
 
 # 1,000 processes on a TAP port and 1,000 on one over AF_XDP.
@@ -141,10 +141,12 @@ kills() {
     PMDNS_LAB_KILLS=1000 as_root cargo test --release -p pmdns --test lab -- --include-ignored --test-threads=1 --nocapture kills::
 }
 
-# Only the labs need root: the built test is run by sudo, not cargo.
+# Only the labs need root: the built test is run by sudo, not cargo. So is a script, which finds Rust by the PATH of this user.
 as_root() {
     if [[ $(id -u) -eq 0 ]]; then
         "$@"
+    elif [[ $1 != cargo ]]; then
+        sudo -E env "PATH=$PATH" "$@"
     else
         # sudo has a PATH of its own, and takes libraries from nowhere but the system.
         local sudo="sudo -E${LD_LIBRARY_PATH:+ env PATH=$PATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH}"

@@ -1,4 +1,4 @@
-//! The files of the Debian package: the unit, the upgrade, and which devices its user may open.
+//! The files of the Debian package: the unit, the upgrade, and which devices its user may open. What a release has beside it.
 
 use std::fs;
 use std::path::Path;
@@ -130,4 +130,49 @@ fn only_groups_of_configured_nics_are_for_the_user_pmdns() {
 fn is_named(group: &str, place: &Path) -> bool {
     let script = root().join("scripts/package/vfio-group");
     Command::new("sh").arg(script).arg(group).arg(place).status().expect("sh").success()
+}
+
+/// Runs a program there, and returns what it prints.
+fn run(program: &str, arguments: &[&str], place: &Path) -> String {
+    let output = Command::new(program).args(arguments).current_dir(place).output().expect(program);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_release_that_is_finished_twice_lists_what_is_published_and_keeps_no_signature() {
+    let tree = std::env::temp_dir().join(format!("pmdns-finish-{}", std::process::id()));
+    let made = tree.join("made");
+    for folder in [&made, &tree.join("scripts")] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    fs::copy(root().join("scripts/release.sh"), tree.join("scripts/release.sh")).expect("a copy");
+    let changes = "# Changelog\n\n## Unreleased\n\n* [One](docs/traps.md#a), [two](https://example.org/)\n\n## 0.1.0\n";
+    let manifest = "version = \"0.2.0\"\nrepository = \"https://example.org/pmdns\"\n";
+    fs::write(tree.join("CHANGELOG.md"), changes).expect("a file");
+    fs::write(tree.join("Cargo.toml"), manifest).expect("a file");
+    run("git", &["init", "--quiet"], &tree);
+    run("git", &["add", "CHANGELOG.md", "Cargo.toml", "scripts"], &tree);
+    let commit = "-c user.name=pmdns -c user.email=pmdns@example.org -c commit.gpgsign=false commit --quiet -m one";
+    run("git", &commit.split(' ').collect::<Vec<_>>(), &tree);
+    let commit = run("git", &["rev-parse", "HEAD"], &tree);
+    let files = ["a.built-with.txt", "a.deb", "a.cdx.json", "SHA256SUMS.asc", "other"];
+    for file in files {
+        fs::write(made.join(file), file).expect("a file");
+    }
+    for _ in 0..2 {
+        run("bash", &["scripts/release.sh", "--finish", "made"], &tree);
+        run("sha256sum", &["--check", "--quiet", "SHA256SUMS"], &made);
+        let sums = fs::read_to_string(made.join("SHA256SUMS")).expect("checksums");
+        let listed: Vec<_> = sums.lines().filter_map(|line| line.split("  ").nth(1)).collect();
+        assert_eq!(listed, ["a.deb", "a.cdx.json", "a.built-with.txt", "NOTES.md"]);
+        assert!(!made.join("SHA256SUMS.asc").exists(), "a signature of other checksums");
+    }
+    let notes = fs::read_to_string(made.join("NOTES.md")).expect("notes");
+    let page = format!("https://example.org/pmdns/blob/{}/docs/traps.md#a", commit.trim());
+    let first = format!("* [One]({page}), [two](https://example.org/)");
+    assert!(notes.contains(&first) && !notes.contains("0.1.0"), "{notes}");
+    assert!(notes.ends_with("\n* a: a.built-with.txt\n"), "{notes}");
+    fs::remove_dir_all(tree).expect("the folders");
 }
