@@ -61,9 +61,37 @@ pub(crate) unsafe fn bpf(
     attributes: &mut Attributes,
 ) -> io::Result<libc::c_int> {
     let (bytes, len) = (attributes.0.as_mut_ptr(), ATTRIBUTES);
+    let _held = SignalsHeld::new();
     // SAFETY: `bytes` has `len` bytes; the caller promises the rest.
     let code = unsafe { libc::syscall(libc::SYS_bpf, command, bytes, len) };
     libc::c_int::try_from(code).ok().filter(|code| *code >= 0).ok_or_else(io::Error::last_os_error)
+}
+
+/// Signals of this thread, held back. One that waits ends the kernel's check of a program (`EAGAIN`), and the driver of TAPs has
+/// a signal sent for what comes.
+struct SignalsHeld {
+    before: libc::sigset_t,
+}
+
+impl SignalsHeld {
+    fn new() -> Self {
+        // SAFETY: all-zero bytes are a set of signals.
+        let (mut all, mut before) =
+            unsafe { std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>() };
+        // SAFETY: the set outlives the call.
+        unsafe { libc::sigfillset(&raw mut all) };
+        // SAFETY: both sets outlive the call.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+        Self { before }
+    }
+}
+
+impl Drop for SignalsHeld {
+    fn drop(&mut self) {
+        let none = std::ptr::null_mut();
+        // SAFETY: the set outlives the call, and nothing is written.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, none) };
+    }
 }
 
 /// A descriptor that a command gave.

@@ -19,6 +19,8 @@ use crate::supervisor::living_keeper;
 
 /// How long the socket is waited for at a time.
 const PAUSE: Duration = Duration::from_millis(1);
+/// After a hand-over the kernel names the process before for a moment as the one that listens.
+const SUCCESSION: Duration = Duration::from_secs(1);
 
 /// What the instance has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +60,19 @@ impl TakeOver {
     /// Asks the process that runs with this configuration's socket. `None`: there is none.
     pub fn begin(config: &Config) -> Result<Option<Self>, HandoverError> {
         let path = path(config);
-        let Some(channel) = Channel::connect(&path).map_err(at(&path))? else { return Ok(None) };
+        let begun = Instant::now();
+        while let Some(channel) = Channel::connect(&path).map_err(at(&path))? {
+            let asked = Self::ask(config, channel)?;
+            if asked.is_some() || begun.elapsed() >= SUCCESSION {
+                return Ok(asked);
+            }
+            std::thread::sleep(SUCCESSION / 20);
+        }
+        Ok(None)
+    }
+
+    /// Asks who is at the other end. `None`: it has ended, and perhaps another process listens from now on.
+    fn ask(config: &Config, channel: Channel) -> Result<Option<Self>, HandoverError> {
         if let Some(why) = obstacle(config) {
             return Err(HandoverError::Refused(why));
         }
@@ -75,7 +89,6 @@ impl TakeOver {
                     *begun.offer = offer;
                     return Ok(Some(begun));
                 }
-                // It has ended meanwhile.
                 IncomingOutput::StartAlone => return Ok(None),
                 _ => {}
             }

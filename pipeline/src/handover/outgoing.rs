@@ -92,6 +92,8 @@ impl HandOver {
         if let Some(socket) = &socket {
             sockets.add_local(SOCKET, &path, socket.copy().map_err(at(&path))?);
         }
+        // It is lost with this process, then.
+        let taps = taps.inspect_err(|why| tracing::warn!("no other process can take over: {why}"));
         let (taps, obstacle) = match obstacle(config).map_or(taps, Err) {
             Ok(taps) => (taps, None),
             Err(why) => (Taps::default(), Some(why)),

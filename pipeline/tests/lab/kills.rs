@@ -17,7 +17,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::af_xdp::{config, lay_cable};
 use crate::handover::with_streams;
-use crate::harness::{isolated, isolated_alone, reserve_huge_pages};
+use crate::harness::{isolated, isolated_alone, reserve_huge_pages, sh};
 use crate::keeper::{end, serving};
 use crate::messages::{NOERROR, NXDOMAIN, SERVFAIL, ask_a};
 use crate::nsd;
@@ -100,7 +100,10 @@ fn kill_again_and_again(bind: impl FnOnce() -> UdpSocket + Send, server: &str) {
             assert!(before > 0.8, "names are not in the cache: {before}");
             let begun = kill(process);
             *killed.lock().unwrap() = Some(Instant::now());
-            pauses.push(answered.recv_timeout(Duration::from_secs(30)).unwrap() - begun);
+            pauses.push(
+                answered.recv_timeout(Duration::from_secs(30)).unwrap_or_else(|_| no_answer())
+                    - begun,
+            );
             thread::sleep(AFTER);
             assert_ne!(serving(), process);
             ratios.push(ratio((0, 0), self::counted()) / before);
@@ -116,6 +119,12 @@ fn kill_again_and_again(bind: impl FnOnce() -> UdpSocket + Send, server: &str) {
     println!("hit ratio of the second after, of that before: {}", spread(ratios.clone()));
     assert!(client.failed * 100 <= client.asked, "names that nobody has asked are not resolved");
     assert!(ratios.iter().all(|ratio| *ratio >= LEAST_RATIO), "{ratios:?}");
+}
+
+/// What is to be seen where nobody answers.
+fn no_answer() -> Instant {
+    let stats = crate::pmdns::run(&["stats", "--json", "--socket", "/run/lab/pmdns.sock"]);
+    panic!("nobody answers: {}{stats:?}", sh("ip -s link; ip address; ip neigh"));
 }
 
 /// The client ends too when the test fails.

@@ -6,7 +6,9 @@ use std::io::Read as _;
 use std::net::UdpSocket;
 use std::process::Command;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{MutexGuard, PoisonError};
+use std::thread;
 
 use super::*;
 use crate::xdp::DESCRIPTORS;
@@ -164,4 +166,33 @@ fn fillers_do_not_grow_without_end_and_queues_of_others_are_seen() {
     drop(mine);
     assert!(serving.steering.own().first == 0 || serving.steering.make_room().is_err());
     assert!(serving.hears_all());
+}
+
+/// The driver of TAPs has a signal sent for each frame that comes.
+#[test]
+fn a_program_is_loaded_although_signals_come() {
+    extern "C" fn nothing(_: c_int) {}
+    let handler = nothing as extern "C" fn(c_int);
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+    // SAFETY: it names this thread, which outlives the other one.
+    let loads = unsafe { libc::pthread_self() };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // SAFETY: the thread is there.
+                unsafe { libc::pthread_kill(loads, libc::SIGUSR2) };
+            }
+        });
+        let queues = TapQueues { first: 0, count: 1 };
+        let loaded = (0..100).try_for_each(|_| program(queues).map(drop));
+        is_over.store(true, Ordering::Relaxed);
+        match loaded {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                eprintln!("skipped: needs root, for bpf(2)");
+            }
+            loaded => loaded.unwrap(),
+        }
+    });
 }
