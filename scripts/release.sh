@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '4,9s/^# //p' "$0" >&2; exit 2; }
+usage() { sed -n '4,8s/^# //p' "$0" >&2; exit 2; }
 fail() { echo "failed: $*" >&2; exit 1; }
 part=all
 arm64=
@@ -28,8 +28,7 @@ case ${1-} in
         ;;
 esac
 [[ $# -ge 1 && $1 != -* ]] || usage
-mkdir -p "$1"
-folder=$(realpath "$1")
+folder=$(realpath --canonicalize-missing "$1")
 shift
 releases=("$@")
 [[ $# -gt 0 ]] || releases=(bookworm trixie)
@@ -68,6 +67,7 @@ check() {
     [[ $is_ready ]] || exit 1
 }
 check
+mkdir -p "$folder"
 [[ $part != all || -z $(ls "$folder") ]] || fail "$folder is not empty"
 changes=$(git status --porcelain --untracked-files=no)
 [[ -z $changes ]] || fail "there are changes that are not committed"
@@ -137,15 +137,16 @@ image() {
     local release package file=$folder/pmdns-$version-image.tar
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    for release in bookworm:debian12 trixie:debian13; do
+    # The newest one: its DPDK has what older ones lack.
+    for release in trixie:debian13 bookworm:debian12; do
         package=$(compgen -G "$folder/${release#*:}-pmdns_$version-*_$(dpkg --print-architecture).deb") && break
     done
     [[ $package ]] || fail "there is no package for Debian in $folder: first --here"
     cp "$package" "$work/"
-    podman build --format docker --build-arg BASE="docker.io/library/debian:${release%:*}-slim" --tag "pmdns:$version" \
+    podman build --format docker --build-arg BASE="docker.io/library/debian:${release%:*}-slim" --tag "pmdns:$version" --tag pmdns \
         --file scripts/package/Containerfile "$work"
     rm -f "$file"
-    podman save --format docker-archive --output "$file" "pmdns:$version"
+    podman save --format docker-archive --output "$file" "pmdns:$version" pmdns
 }
 
 # Links of CHANGELOG.md begin in its folder, which the notes leave.
