@@ -28,7 +28,6 @@ pub mod lists;
 pub mod log;
 pub mod lookup;
 pub mod machine;
-#[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "without ports, processes only send"))]
 mod passing;
 pub mod privileges;
 pub mod query_log;

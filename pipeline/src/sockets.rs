@@ -94,6 +94,15 @@ impl OpenSockets {
         }
     }
 
+    /// The changes of operators, and whether those of clients are among them.
+    pub(crate) fn take_changes(&mut self) -> Option<(OwnedFd, bool)> {
+        let has_clients = self.0.iter().find_map(|(passed, _)| match passed {
+            Passed::Changes { has_clients } => Some(*has_clients),
+            _ => None,
+        })?;
+        Some((self.take_passed(&Passed::Changes { has_clients })?, has_clients))
+    }
+
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {
         self.0.push((Passed::Socket(key.to_owned(), address), socket));
     }

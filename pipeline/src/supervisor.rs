@@ -115,6 +115,7 @@ fn report_state(message: &str) -> bool {
 }
 
 /// The keeper that has started this process, while it lives.
+#[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "without ports, none takes over"))]
 pub(crate) fn living_keeper() -> Option<ProcessId> {
     let keeper = std::env::var(KEEPER).ok()?.parse().ok()?;
     (parent_id() == keeper).then_some(keeper)

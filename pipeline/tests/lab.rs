@@ -91,6 +91,8 @@ mod generated_imports;
 mod handover;
 #[path = "lab/handover_cache.rs"]
 mod handover_cache;
+#[path = "lab/handover_changes.rs"]
+mod handover_changes;
 #[path = "lab/handover_ends.rs"]
 mod handover_ends;
 #[path = "lab/handover_quic.rs"]

@@ -40,7 +40,7 @@ const MAKERS: [&str; 15] = [
 ];
 
 /// The files that call them.
-const FILES: [(&str, Of); 33] = [
+const FILES: [(&str, Of); 34] = [
     ("config/src/shares/table.rs", Clients("Shares")),
     ("nics/src/heap.rs", Ours("frames of tests, and of streams, where queries have places first")),
     ("nics/src/memory.rs", Ours("a port of tests")),
@@ -86,6 +86,7 @@ const FILES: [(&str, Of); 33] = [
         Ours("records of what was answered, which answers nobody; what is lost is counted"),
     ),
     ("pipeline/src/clients/mod.rs", Ours("requests of operators")),
+    ("pipeline/src/clients/passing.rs", Ours("what passes in a hand-over")),
     (
         "pipeline/insight/src/capture/recorder.rs",
         Ours("copies for an operator; what is lost is counted"),

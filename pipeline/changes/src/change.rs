@@ -17,7 +17,7 @@ pub struct Author {
     pub by: String,
     /// Seconds since 1970.
     pub since: u64,
-    /// Whether it ends with the process.
+    /// Whether it ends with a restart. It passes in a hand-over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_restart: bool,
 }

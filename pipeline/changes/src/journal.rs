@@ -212,7 +212,7 @@ impl JournalFile {
 
     /// Whether the disk has what was to be written.
     pub fn is_well(&self) -> bool {
-        self.file.is_some()
+        self.file.as_ref().is_some_and(|file| is_in_place(file, &self.path))
     }
 
     /// Has the disk confirm these lines. If the file has far more than the `needed` ones, or is not there any more, it is written

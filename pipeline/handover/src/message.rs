@@ -173,6 +173,11 @@ pub enum Passed {
     Tap(String),
     /// One end of the way for frames between both processes: the names of the outgoing one's ports, by number.
     Relay(Vec<String>),
+    /// The changes of operators that hold, as lines in memory.
+    Changes {
+        /// Whether those of clients are among them, and hold in the place of those that files have.
+        has_clients: bool,
+    },
 }
 
 /// What has to be known of a cache's memory.
@@ -289,6 +294,9 @@ mod tests {
     fn offer(sockets: usize) -> FromOutgoing {
         let socket = Passed::Socket("streams.tcp".to_owned(), "[::1]:53".parse().unwrap());
         let mut passed = vec![socket; sockets];
+        if let Some(first) = passed.first_mut() {
+            *first = Passed::Changes { has_clients: true };
+        }
         if let Some(last) = passed.last_mut() {
             let numbers = (u64::MAX, u64::MAX - 1);
             *last = Passed::Cache(PassedCache {

@@ -195,6 +195,20 @@ impl Book {
         }
     }
 
+    /// Has this hold again after a restart, unless something is said of the prefix that does. Nothing has to be hidden then that
+    /// the file does not say.
+    pub(super) fn hold_back(&mut self, prefix: Prefix, view: Option<u8>, whose: Whose) {
+        let is_of_file = || self.said.get(&prefix).is_some_and(|said| said.file.is_some());
+        if self.kept_of(&prefix).is_none() && (view.is_some() || is_of_file()) {
+            self.held_back.insert(prefix, (view, whose));
+        }
+    }
+
+    /// Whether all that was said holds after a restart, and nothing else.
+    pub(super) fn is_all_lasting(&self) -> bool {
+        self.held_back.is_empty() && self.whose.values().all(|whose| !whose.until_restart)
+    }
+
     /// What was said at run time.
     pub(super) fn history(&self) -> impl Iterator<Item = (Prefix, Option<u8>, &Whose)> {
         self.whose.keys().filter_map(|prefix| {

@@ -9,6 +9,7 @@ use pmdns_control::answers::{ClientAnswer, ClientEntry, ClientPage};
 use pmdns_control::{Caller, ClientChange, Page, PendingCall, Refusal, Refused, named};
 
 use super::book::{Book, Whose};
+use super::passing::passed;
 use super::{ClientTableRequest, Thread, keeper};
 use crate::runtime::author_of;
 
@@ -49,6 +50,10 @@ impl Thread {
             match asked {
                 ClientTableRequest::Changes(others, caller) => {
                     caller.reply(Ok(self.difference(*others)))
+                }
+                ClientTableRequest::Pass(tell) => {
+                    let passed = passed(self.journal.as_ref(), &self.book, &self.views);
+                    let _ = tell.send(passed);
                 }
                 ClientTableRequest::Call(PendingCall::Clients(page, caller), _) => {
                     caller.reply(self.noted(list(&page, &self.book, &self.views)));

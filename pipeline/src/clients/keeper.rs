@@ -45,6 +45,19 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    /// What these say of clients.
+    pub(super) fn of(changes: &[OperatorChange], views: &[View]) -> Self {
+        let mut kept = Self::default();
+        for OperatorChange { what, author } in changes {
+            if let What::Client(change) = what
+                && let Err(why) = kept.set(change, author, views)
+            {
+                tracing::warn!("a change of a client is left out: {why}");
+            }
+        }
+        kept
+    }
+
     /// Takes in what holds. Views are named, for their numbers depend on the configuration.
     pub(super) fn set(
         &mut self,

@@ -7,15 +7,18 @@ mod book;
 mod calls;
 mod counters;
 mod keeper;
+mod passing;
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use pmdns_changes::{ChangeJournal, JournalError, JournalLine, OperatorChange, Subject, What};
+use pmdns_changes::{ChangeJournal, JournalError, JournalLine, OperatorChange, Subject};
 use pmdns_config::files::{folder_of, read_clients};
 use pmdns_config::{Config, FileError, Prefix, View, view_at};
 use pmdns_control::{PendingCall, Refusal};
@@ -24,7 +27,10 @@ use pmdns_stages::client_table::ClientTableWriter;
 use book::{Book, Taken};
 pub use counters::{ClientCounters, ClientSnapshot};
 use keeper::{Keeper, Kept};
+use passing::AskedToPass;
 use pmdns_engine::threads::{join_within, pin};
+
+use crate::runtime::ChangesForNext;
 
 use pmdns_control::Caller;
 use pmdns_control::answers::{ConfigDifference, MAX_CHANGES_SHOWN};
@@ -56,6 +62,8 @@ pub struct OpenClients {
     /// The prefixes that the file of all changes has.
     of_shared: Vec<Prefix>,
     said: Kept,
+    /// What holds in its place, as the process before has passed it.
+    passed: Option<Kept>,
     views: Vec<View>,
     max_entries: usize,
 }
@@ -67,10 +75,11 @@ impl OpenClients {
     ///
     /// A file cannot be used.
     pub fn read(config: &Config) -> Result<Option<Self>, ClientsError> {
-        Self::read_with(config, &[])
+        Self::read_with(config, &[], None)
     }
 
-    /// The same, with what the file of all changes has kept. A journal of clients alone stands before that.
+    /// The same, with what the file of all changes has kept. A journal of clients alone stands before that. What the process
+    /// before has `passed` holds in the place of both.
     ///
     /// # Errors
     ///
@@ -78,25 +87,17 @@ impl OpenClients {
     pub fn read_with(
         config: &Config,
         shared: &[OperatorChange],
+        passed: Option<&[OperatorChange]>,
     ) -> Result<Option<Self>, ClientsError> {
         if config.clients.max_entries == 0 {
-            if !shared.is_empty() {
-                let count = shared.len();
-                tracing::warn!(
-                    "{count} kept changes of clients do not hold: there is no client table"
-                );
+            let count = passed.unwrap_or(shared).len();
+            if count > 0 {
+                tracing::warn!("{count} changes of clients do not hold: there is no client table");
             }
             return Ok(None);
         }
         let (journal, views) = (config.clients.journal.clone(), &config.views);
-        let mut said = Kept::default();
-        for OperatorChange { what, author } in shared {
-            if let What::Client(change) = what
-                && let Err(why) = said.set(change, author, views)
-            {
-                tracing::warn!("a change of a client is left out: {why}");
-            }
-        }
+        let mut said = Kept::of(shared, views);
         let of_shared: Vec<Prefix> = said.said.keys().copied().collect();
         if let Some(path) = &journal {
             said.merge(keeper::read(path, views)?);
@@ -106,6 +107,7 @@ impl OpenClients {
             journal,
             of_shared,
             said,
+            passed: passed.map(|passed| Kept::of(passed, views)),
             views: config.views.clone(),
             max_entries: config.clients.max_entries as usize,
         }))
@@ -148,13 +150,20 @@ impl OpenClients {
         let mut book = Book::new(writer, self.max_entries);
         let mut left_out = book.take_file(self.file, |_| false).left_out;
         // What leaves makes room for what comes.
-        let Kept { said, left_out: mut of_journal } = self.said;
+        let Kept { said: kept, left_out: mut of_journal } = self.said;
+        let (said, kept) = match self.passed {
+            Some(passed) => (passed.said, kept),
+            None => (kept, BTreeMap::new()),
+        };
         let (set, removed): (Vec<_>, Vec<_>) =
             said.into_iter().partition(|(_, (view, _))| view.is_some());
         for (prefix, (view, whose)) in removed.into_iter().chain(set) {
             let is_out = usize::from(!book.say(prefix, view, &whose));
             left_out += is_out;
             of_journal += is_out;
+        }
+        for (prefix, (view, whose)) in kept {
+            book.hold_back(prefix, view, whose);
         }
         note_left_out(&counters, left_out);
         let start = |path| Keeper::start(path, &book, &self.views, of_journal == 0);
@@ -185,7 +194,8 @@ impl OpenClients {
         let builder = std::thread::Builder::new().name("clients".to_owned());
         let thread = Some(builder.spawn(body).map_err(ClientsError::Thread)?);
         let files = ClientFiles { files, given: 0, taken };
-        Ok(ClientTableThread { calls: Some(calls), files: Some(files), counters, thread })
+        let (calls, files) = (Some(calls), Some(files));
+        Ok(ClientTableThread { calls, files, asked_to_pass: None, counters, thread })
     }
 }
 
@@ -213,6 +223,7 @@ fn note_left_out(counters: &ClientCounters, left_out: usize) {
 pub struct ClientTableThread {
     calls: Option<Sender<ClientTableRequest>>,
     files: Option<ClientFiles>,
+    asked_to_pass: Option<AskedToPass>,
     counters: Arc<ClientCounters>,
     thread: Option<JoinHandle<()>>,
 }
@@ -224,11 +235,19 @@ enum ClientTableRequest {
     Call(PendingCall, Option<(Prefix, u8)>),
     /// What else differs from the file, for an answer that has the clients too.
     Changes(Box<ConfigDifference>, Caller<ConfigDifference>),
+    /// What the next process is to have.
+    Pass(Sender<io::Result<ChangesForNext>>),
 }
 
 impl ClientTableThread {
     /// Has a call answered.
     pub fn answer(&self, call: PendingCall, config: &Config) {
+        let is_change =
+            matches!(call, PendingCall::ChangeClients(..) | PendingCall::RemoveClient(..));
+        if is_change && self.asked_to_pass.is_some() {
+            let why = "another process takes over; try again in a moment";
+            return call.refuse(Refusal::Busy, why);
+        }
         let configured = match &call {
             PendingCall::FindClient(address, _) => calls::configured(address, config),
             _ => None,
@@ -241,6 +260,24 @@ impl ClientTableThread {
         self.ask(ClientTableRequest::Changes(Box::new(others), caller));
     }
 
+    /// What was said at run time, for the next process. `None`: it is not there yet, and nobody changes it until it is, or until
+    /// this is [taken back](Self::pass_nothing).
+    pub fn pass(&mut self, now: Instant) -> Option<io::Result<ChangesForNext>> {
+        if self.asked_to_pass.is_none() {
+            let (asked, tell) = AskedToPass::new(now);
+            self.ask(ClientTableRequest::Pass(tell));
+            self.asked_to_pass = Some(asked);
+        }
+        let passed = self.asked_to_pass.as_ref()?.poll(now)?;
+        self.asked_to_pass = None;
+        Some(passed)
+    }
+
+    /// No process takes over: what is said may change.
+    pub fn pass_nothing(&mut self) {
+        self.asked_to_pass = None;
+    }
+
     fn ask(&self, asked: ClientTableRequest) {
         let Some(calls) = &self.calls else { return };
         if let Err(error) = calls.try_send(asked) {
@@ -248,6 +285,8 @@ impl ClientTableThread {
             match error.into_inner() {
                 ClientTableRequest::Call(call, _) => call.refuse(Refusal::Busy, why),
                 ClientTableRequest::Changes(_, caller) => caller.refuse(Refusal::Busy, why),
+                // Who waits for it does so in vain.
+                ClientTableRequest::Pass(_) => {}
             }
         }
     }
@@ -370,5 +409,7 @@ impl Thread {
     }
 }
 
+#[cfg(test)]
+mod passing_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pmdns_changes::{Author, KeptChanges};
+use pmdns_changes::{Author, KeptChanges, What};
 use pmdns_control::{Call, CallReply, ClientChange};
 use pmdns_stages::client_table::ClientTable;
 use pmdns_stages::wire::name::Seed;
@@ -11,13 +11,13 @@ use pmdns_stages::wire::name::Seed;
 use super::*;
 
 /// A folder of this test alone, with the configuration of a table in it.
-struct Lab {
+pub(super) struct Lab {
     folder: PathBuf,
-    config: Config,
+    pub(super) config: Config,
 }
 
 impl Lab {
-    fn new(test: &str, max_entries: u32) -> Self {
+    pub(super) fn new(test: &str, max_entries: u32) -> Self {
         let folder =
             std::env::temp_dir().join(format!("pmdns-clients-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -38,7 +38,7 @@ impl Lab {
         this
     }
 
-    fn write(&self, file: &str) {
+    pub(super) fn write(&self, file: &str) {
         std::fs::write(self.folder.join("file"), file).unwrap();
     }
 
@@ -46,20 +46,33 @@ impl Lab {
         self.folder.join("journal")
     }
 
-    fn start(&self) -> (Arc<ClientTable>, ClientTableThread) {
-        let open = OpenClients::read(&self.config).unwrap().expect("there is a table");
+    pub(super) fn start(&self) -> (Arc<ClientTable>, ClientTableThread) {
+        self.start_with(None)
+    }
+
+    /// Starts after a process that has passed these.
+    pub(super) fn start_with(
+        &self,
+        passed: Option<&[OperatorChange]>,
+    ) -> (Arc<ClientTable>, ClientTableThread) {
+        let open = OpenClients::read_with(&self.config, &[], passed).unwrap();
+        let open = open.expect("there is a table");
         let max_entries = self.config.clients.max_entries as usize;
         let (table, writer) = ClientTable::on_heap(max_entries, Seed::new([5; 16]));
         (table, open.start(writer, None, None).unwrap())
     }
 
-    fn ask(&self, clients: &ClientTableThread, call: Call) -> CallReply {
+    pub(super) fn ask(&self, clients: &ClientTableThread, call: Call) -> CallReply {
         let (caller, replied) = Caller::new("a test");
         clients.answer(call.with(caller), &self.config);
         replied.blocking_recv().expect("every call is answered")
     }
 
-    fn change(&self, clients: &ClientTableThread, changes: &[(&str, Option<&str>)]) -> CallReply {
+    pub(super) fn change(
+        &self,
+        clients: &ClientTableThread,
+        changes: &[(&str, Option<&str>)],
+    ) -> CallReply {
         let change = |(prefix, view): &(&str, Option<&str>)| ClientChange {
             prefix: (*prefix).to_owned(),
             view: view.map(str::to_owned),
@@ -74,7 +87,7 @@ impl Drop for Lab {
     }
 }
 
-fn views(table: &ClientTable) -> [Option<u8>; 3] {
+pub(super) fn views(table: &ClientTable) -> [Option<u8>; 3] {
     [1, 2, 3].map(|last| table.find(&[10, 0, 0, last]))
 }
 
@@ -285,7 +298,7 @@ fn clients_leave_the_file_of_all_changes_when_they_have_their_own_and_not_before
     let shared: Vec<OperatorChange> = kept.iter().cloned().collect();
     let journal = ChangeJournal::start(path.clone(), kept, true, |_, _| ()).unwrap();
     // A start that goes no further loses nothing.
-    let open = OpenClients::read_with(&lab.config, &shared).unwrap().unwrap();
+    let open = OpenClients::read_with(&lab.config, &shared, None).unwrap().unwrap();
     assert_eq!(pmdns_changes::read(&path).unwrap().len(), 3);
     // One change has no room and one has no view: nothing of them is in a file that is not there yet.
     let (table, writer) = ClientTable::on_heap(1, Seed::new([5; 16]));

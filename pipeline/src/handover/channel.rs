@@ -1,7 +1,7 @@
 //! The local socket between the two processes: packets, and descriptors beside them (unix(7), cmsg(3)).
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use pmdns_handover::{FromOutgoing, MAX_MESSAGE};
@@ -140,10 +140,14 @@ impl Channel {
         }))
     }
 
+    /// Whether something is to be received.
+    pub(crate) fn has_packet(&self) -> bool {
+        is_readable(&self.socket)
+    }
+
     /// Whether the process at the other end has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        let mut ended = [PollFd::new(&self.peer, PollFlags::IN)];
-        poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+        is_readable(&self.peer)
     }
 
     /// Ends the process at the other end, unless it has ended.
@@ -154,4 +158,9 @@ impl Channel {
             tracing::error!("the other process cannot be ended: {error}");
         }
     }
+}
+
+fn is_readable(descriptor: &impl AsFd) -> bool {
+    let mut readable = [PollFd::new(descriptor, PollFlags::IN)];
+    poll(&mut readable, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }

@@ -15,6 +15,8 @@ mod kept;
 #[cfg(feature = "dpdk")]
 mod obstacles;
 #[cfg(feature = "dpdk")]
+mod offered;
+#[cfg(feature = "dpdk")]
 mod outgoing;
 #[cfg(feature = "dpdk")]
 mod parts;

@@ -20,9 +20,9 @@ use super::cache::CacheWriting;
 use super::channel::{Channel, HandoverSocket, MAX_PACKETS, Received};
 use super::kept::Kept;
 use super::obstacles::obstacle;
+use super::offered::Offered;
 use super::parts::{OpenedForNext, Step, UNSTEERED, UNSTEERED_QUIC};
 use super::process::{HandoverError, SOCKET, at, cannot_pass, path};
-use super::relay::RelayToNext;
 use super::taps::{Taps, is_over_af_xdp};
 use crate::control::socket::SocketFile;
 use crate::sockets::OpenSockets;
@@ -49,10 +49,7 @@ pub(crate) struct HandOver {
     /// Ports over AF_XDP, and how many there are.
     xdp: Vec<XdpSteering>,
     xdp_ports: usize,
-    /// As [told](Self::set_ports).
-    devices: Vec<PassedDevice>,
-    hops: Vec<PassedHop>,
-    relay: RelayToNext,
+    offered: Offered,
     obstacle: Option<String>,
     /// `None`: nothing runs yet.
     cache: Option<CacheWriting>,
@@ -92,8 +89,6 @@ impl HandOver {
         if let Some(socket) = &socket {
             sockets.add_local(SOCKET, &path, socket.copy().map_err(at(&path))?);
         }
-        // It is lost with this process, then.
-        let taps = taps.inspect_err(|why| tracing::warn!("no other process can take over: {why}"));
         let (taps, obstacle) = match obstacle(config).map_or(taps, Err) {
             Ok(taps) => (taps, None),
             Err(why) => (Taps::default(), Some(why)),
@@ -110,9 +105,7 @@ impl HandOver {
             quic,
             xdp,
             xdp_ports: config.ports.iter().filter(|port| is_over_af_xdp(port)).count(),
-            devices: Vec::new(),
-            hops: Vec::new(),
-            relay: RelayToNext::new(config),
+            offered: Offered::new(config),
             obstacle,
             cache: None,
             kept: kept.unwrap_or_default(),
@@ -175,6 +168,11 @@ impl HandOver {
         self.channel.is_some()
     }
 
+    /// Whether it has said something, which an offer may answer.
+    pub(crate) fn is_greeted(&self) -> bool {
+        !self.is_under_way() && self.channel.as_ref().is_some_and(Channel::has_packet)
+    }
+
     /// Whether what operators say of the node comes too late for the next process.
     pub(crate) fn has_passed_role(&self) -> bool {
         self.machine.has_passed_role()
@@ -203,12 +201,17 @@ impl HandOver {
 
     /// Devices that this process can close for the next one, and where next hops are.
     pub(crate) fn set_ports(&mut self, devices: Vec<PassedDevice>, hops: Vec<PassedHop>) {
-        (self.devices, self.hops) = (devices, hops);
+        self.offered.set_ports(devices, hops);
+    }
+
+    /// The changes of operators that hold in this turn, and whether those of clients are among them; or why they cannot pass.
+    pub(crate) fn set_changes(&mut self, changes: Result<(OwnedFd, bool), String>) {
+        self.offered.set_changes(changes);
     }
 
     /// The way for frames to the next process, which has the other end.
     pub(crate) fn take_relay(&mut self) -> Option<Arc<RelayEnd>> {
-        self.relay.take_end()
+        self.offered.relay.take_end()
     }
 
     /// Operators have said this of the node.
@@ -254,9 +257,9 @@ impl HandOver {
         }
     }
 
-    /// Goes on. `is_busy`: a change of an operator is under way, which the next process has to find in the file. `is_idle`: nothing
-    /// is left to read or to answer, and no connection is open; it is asked while this process drains. `are_closed`: the
-    /// devices are that are [wanted](Self::wanted).
+    /// Goes on. `is_busy`: a change of an operator is under way, or it is not [told](Self::set_changes) yet what holds, so no offer
+    /// is made. `is_idle`: nothing is left to read or to answer, and no connection is open; it is asked while this process
+    /// drains. `are_closed`: the devices are that are [wanted](Self::wanted).
     pub(crate) fn turn(
         &mut self,
         now: Instant,
@@ -301,6 +304,7 @@ impl HandOver {
         while let Some(output) = self.machine.next_output() {
             step = self.carry_out(output).or(step);
         }
+        self.offered.drop_changes();
         // Last: what is left to do is about the process before, whose channel goes with it.
         self.accept(now);
         step
@@ -321,7 +325,7 @@ impl HandOver {
         match refusal {
             None => {
                 self.sockets.drop_lost_taps();
-                self.relay.renew();
+                self.offered.relay.renew();
                 (self.channel, self.is_closed) = (Some(channel), false);
             }
             Some(why) => {
@@ -337,18 +341,19 @@ impl HandOver {
             match channel.receive() {
                 Ok(None) => return,
                 Ok(Some(Received::Packet(packet, _))) => match FromIncoming::read(&packet) {
-                    Ok(message) => {
-                        let offer = || Offer {
-                            version: crate::VERSION.to_owned(),
-                            passed: self.relay.passed(&self.sockets).0,
-                            devices: self.devices.clone(),
-                            hops: self.hops.clone(),
-                            taps: self.taps.passed(),
-                            is_second: self.is_second,
-                            role: self.role,
-                        };
-                        self.machine.receive(message, offer, now);
-                    }
+                    Ok(message) => match self.offered.refusal(&message) {
+                        Some(why) => self.machine.misunderstood(why),
+                        None => {
+                            let offer = || Offer {
+                                version: crate::VERSION.to_owned(),
+                                taps: self.taps.passed(),
+                                is_second: self.is_second,
+                                role: self.role,
+                                ..self.offered.offer(&self.sockets)
+                            };
+                            self.machine.receive(message, offer, now);
+                        }
+                    },
                     Err(error) => self.machine.misunderstood(error.to_string()),
                 },
                 Ok(Some(Received::Closed)) => {
@@ -371,7 +376,7 @@ impl HandOver {
                     tracing::info!("another process takes over");
                     self.share(true);
                 }
-                let passed = is_offer.then(|| self.relay.passed(&self.sockets).1);
+                let passed = is_offer.then(|| self.offered.passed(&self.sockets).1);
                 let say = |channel: &Channel| channel.say(&message, &passed.unwrap_or_default());
                 let sent = self.channel.as_ref().is_none_or(say);
                 if is_offer && !sent {

@@ -24,6 +24,7 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
             Passed::LocalSocket(key, path) => format!("{key} at {}", path.display()),
             Passed::Cache(_) => "the cache".to_owned(),
             Passed::Crashes => "its crashes".to_owned(),
+            Passed::Changes { .. } => "changes at run time".to_owned(),
             Passed::Tap(name) => format!("the tap {name}"),
             Passed::Relay(_) => "the way for frames".to_owned(),
         };
@@ -52,7 +53,9 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
         Passed::LocalSocket(_, wanted) => socket.local_addr()?.as_pathname() == Some(wanted),
         Passed::Relay(_) => socket.peer_addr()?.domain() == Domain::UNIX,
         // Memory is tried when it is mapped or read.
-        Passed::Cache(_) | Passed::Crashes | Passed::Tap(_) => return Ok(None),
+        Passed::Cache(_) | Passed::Crashes | Passed::Changes { .. } | Passed::Tap(_) => {
+            return Ok(None);
+        }
     };
     let listens = || match passed {
         Passed::Relay(_) => Ok(true),

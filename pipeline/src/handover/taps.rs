@@ -30,7 +30,9 @@ impl Taps {
             let opened = TapSteering::new(interface, before.unwrap_or_default(), count);
             Some(opened.map_err(|why| cannot_pass(format!("what comes to {interface} ({why})"))))
         };
-        config.ports.iter().zip(plans).filter_map(open).collect::<Result<_, _>>().map(Self)
+        let opened = config.ports.iter().zip(plans).filter_map(open).collect::<Result<_, _>>();
+        // A crash loses the interface, then.
+        opened.map(Self).inspect_err(|why| tracing::warn!("no other process can take over: {why}"))
     }
 
     /// This process has everything, though another one has queues.

@@ -209,7 +209,7 @@ impl<'c> Instance<'c> {
         if !services.take_ports(&mut self.hand_over, now) {
             return;
         }
-        let is_busy = services.is_busy();
+        let is_busy = services.is_busy() || !services.offer_changes(&mut self.hand_over, now);
         self.hand_over.set_role(services.role());
         let (ports, watch) = (&services.ports, &services.watch);
         let are_closed = ports.are_closed(services.config, self.hand_over.wanted(), watch);

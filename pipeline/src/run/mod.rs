@@ -8,6 +8,7 @@ mod error;
 mod instance;
 mod opened;
 mod passing;
+mod passing_changes;
 mod passing_ports;
 mod ports;
 mod relay;
@@ -32,7 +33,7 @@ use crate::handover::{
     HandOver, HandoverError, LeftByCrash, OpenedForNext, RelayToBefore, TakeOver, Taps, adopted,
     known_hops,
 };
-use crate::runtime::{OpenChanges, unix_time};
+use crate::runtime::{OpenChanges, PassedChanges, unix_time};
 use pmdns_control::report::Report;
 use pmdns_nics::dpdk;
 use pmdns_nics::machine::Machine;
@@ -71,8 +72,10 @@ pub fn run(
     let taken = take_over.as_mut().map(|before| before.take_sockets(&stop));
     let (of_crash, left) = left.map(LeftByCrash::into_parts).unzip();
     let mut sockets = taken.or(of_crash).unwrap_or_default();
-    // From its offer on, the running process keeps no more changes.
-    let changes = OpenChanges::read(config, unix_time())?;
+    // From its offer on, the running process makes and keeps no more changes.
+    let passed = sockets.take_changes().map(|(memory, of)| PassedChanges::read(memory, of));
+    let passed = passed.transpose().map_err(HandoverError::Refused)?;
+    let changes = OpenChanges::read(config, unix_time(), passed)?;
     let (base, config) = (config, &changes.config.clone());
     let is_beside = take_over.is_some();
     let is_second = take_over.as_ref().is_some_and(TakeOver::is_second);

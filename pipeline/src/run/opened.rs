@@ -23,7 +23,7 @@ use crate::transfer::NotifySockets;
 /// The key of the socket of operators.
 const CONTROL: &str = "control.socket";
 
-/// The configuration of the file, the changes that an earlier process has kept, and what crashes have left.
+/// The configuration of the file, the changes that an earlier process has kept or passed, and what crashes have left.
 pub(super) struct KeptOver {
     pub(super) base: Config,
     pub(super) overlay: Overlay,
@@ -89,7 +89,8 @@ impl Opened {
     ) -> Result<Self, RunError> {
         // First: whatever follows may fail, and then the log still tells of the crash.
         let crashes = Crashes::open(config, sockets);
-        let clients = OpenClients::read_with(config, &changes.clients)?;
+        let clients =
+            OpenClients::read_with(config, &changes.clients, changes.passed_clients.as_deref())?;
         // The service manager names the folder of our state.
         let state_folders = std::env::var_os("STATE_DIRECTORY").unwrap_or_default();
         OpenClients::warn_of_left_journal(config, std::env::split_paths(&state_folders));

@@ -6,6 +6,7 @@
 
 mod in_use;
 mod open;
+mod passed;
 mod ready;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use pmdns_stages::wire::name::Seed;
 use crate::sinks::SinkCounters;
 pub use in_use::{NamesInUse, OverridesInUse};
 pub use open::OpenChanges;
+pub use passed::{ChangesForNext, PassedChanges};
 pub(crate) use ready::ready;
 
 /// Entries and records that are shown beside the configuration.
@@ -55,8 +57,8 @@ pub(crate) fn author_of<R>(caller: &Caller<R>) -> Author {
 }
 
 impl NameOverrides {
-    /// Has what a file has kept in use, and keeps changes in it from now on. The calling thread is woken when the disk has
-    /// confirmed a change.
+    /// Has what holds in use, and keeps changes in the file from now on. The calling thread is woken when the disk has confirmed
+    /// a change.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use crate::stub::Stub;
 
 const STUB_PORT: u16 = 5301;
 
-const SETTINGS: &str = r#"
+pub(crate) const SETTINGS: &str = r#"
 [cache]
 size = "32MiB"
 pages = "normal"
@@ -30,7 +30,7 @@ queries_per_second = 1000
 "#;
 
 /// The changes, each with its kind: with a name, and how the command ends.
-fn changes(name: &str, number: u8) -> Vec<(String, i32)> {
+pub(crate) fn changes(name: &str, number: u8) -> Vec<(String, i32)> {
     let done = [
         format!("block {name}.example"),
         format!("local add {name}.lan A 192.0.2.{number}"),
@@ -45,7 +45,7 @@ fn changes(name: &str, number: u8) -> Vec<(String, i32)> {
 }
 
 /// What `config --diff` has of them.
-fn shown(name: &str, number: u8) -> [String; 7] {
+pub(crate) fn shown(name: &str, number: u8) -> [String; 7] {
     let address = format!("127.0.0.1:{}", 5400 + u16::from(number));
     [
         format!("name {name}.example blocked in all views"),
@@ -59,7 +59,7 @@ fn shown(name: &str, number: u8) -> [String; 7] {
 }
 
 /// Asserts that the difference has these lines of run time, and no others.
-fn assert_shown(lines: &[String]) {
+pub(crate) fn assert_shown(lines: &[String]) {
     let difference = command(&["config", "--diff"], 0);
     println!("{difference}");
     let of_run_time = difference.lines().filter(|line| line.starts_with("at run time: "));

@@ -5,7 +5,7 @@ use pmdns_config::{Config, Upstream};
 use super::authored::AuthoredChange;
 use super::lists::is_called;
 use super::upstreams::is_at;
-use super::{MAX_CHANGES, Overlay};
+use super::{HeldBack, MAX_CHANGES, Overlay};
 use crate::upstream_override::{Presence, UpstreamOverride};
 use crate::{KeptChanges, OperatorChange, Subject, What};
 
@@ -64,6 +64,13 @@ impl Overlay {
         let rest = waiting.iter().zip(&reasons);
         left_out.extend(rest.map(|(change, why)| left_out_of(change, why, false)));
         (overlay, left_out)
+    }
+
+    /// Holds back what a file has kept, where something else is said until the restart.
+    pub fn hold_back_kept(&mut self, kept: &KeptChanges) {
+        let hidden = kept.hidden(self.passing()).into_iter();
+        let ours = hidden.filter(|one| matches!(one.what, What::Upstream(_) | What::List(_)));
+        self.held_back.extend(ours.map(|change| HeldBack { change, why: None }));
     }
 
     /// The overlay with a change that is kept.
@@ -206,6 +213,38 @@ mod tests {
             (&*holds, &*left_out),
             (&["upstream 192.0.2.3:53 drained".to_owned()][..], &[][..])
         );
+    }
+
+    #[test]
+    fn what_has_passed_holds_and_what_the_file_has_beside_it_comes_back() {
+        let base = base(&[A, B]);
+        let mut passed = kept(&[upstream(A, Presence::AsInFile, true), list("ads", None)]);
+        let mut passing = OperatorChange { what: list("games", None), author: author() };
+        passing.author.until_restart = true;
+        passed.take(JournalLine::Set(Box::new(passing.clone())));
+        let of_file = kept(&[
+            upstream(A, Presence::AsInFile, true),
+            upstream(NEW, added(), false),
+            list("ads", None),
+            list("games", None),
+        ]);
+        let mut overlay = Overlay::of_kept(&passed, &base).0;
+        overlay.hold_back_lists(&base, |config| match config.blocklists.len() {
+            2 => Err("too many".to_owned()),
+            _ => Ok(()),
+        });
+        overlay.hold_back_kept(&of_file);
+        let texts = |changes: Vec<OperatorChange>| -> Vec<String> {
+            changes.iter().map(|change| change.what.to_string()).collect()
+        };
+        let ads = "list ads added from https://lists.example/l";
+        let games = ads.replace("ads", "games");
+        assert_eq!(texts(overlay.changes().collect()), ["upstream 192.0.2.1:53 drained", ads]);
+        let next: Vec<_> = overlay.passing().collect();
+        assert_eq!(next[2], passing, "the next start tries it again");
+        let held_back = overlay.held_back.iter().map(|one| one.change.clone()).collect();
+        let added = "upstream 192.0.2.3:53 added to group default".to_owned();
+        assert_eq!(texts(held_back), [games.clone(), added, games]);
     }
 
     #[test]

@@ -152,6 +152,12 @@ impl Overlay {
         upstreams.chain(self.lists.iter().map(OperatorChange::from))
     }
 
+    /// What the next process is to have: those that hold, and lists that the next start tries again.
+    pub fn passing(&self) -> impl Iterator<Item = OperatorChange> {
+        let unusable = self.held_back.iter().filter(|one| one.why.is_some());
+        self.changes().chain(unusable.map(|one| one.change.clone()))
+    }
+
     /// The change of a subject that holds.
     fn of(&self, subject: &Subject) -> Option<OperatorChange> {
         let key = subject.key();
@@ -184,7 +190,8 @@ impl Overlay {
     fn lost_by_restart(&self, base: &Config) -> Vec<String> {
         let lasting = self.changes().filter(|change| !change.author.until_restart);
         let mut kept = KeptChanges::default();
-        let held_back = self.held_back.iter().map(|one| one.change.clone());
+        let held_back = self.held_back.iter().map(|one| &one.change);
+        let held_back = held_back.filter(|change| !change.author.until_restart).cloned();
         lasting.chain(held_back).for_each(|one| kept.take(JournalLine::Set(Box::new(one))));
         let (_, left_out) = Self::of_kept(&kept, base);
         left_out.into_iter().filter(|one| !one.is_needless).map(|one| one.why).collect()
