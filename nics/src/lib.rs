@@ -52,6 +52,11 @@ use serde::{Deserialize, Serialize};
 /// many frames beyond those in use.
 pub const POOL_CACHE_FRAMES: u32 = 256;
 
+/// Tests that look through all descriptors of the process, or open and close many, run one at a time. Nor does another test start a
+/// program then: it has copies of all descriptors until it runs.
+#[cfg(test)]
+pub(crate) static DESCRIPTORS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// A receive queue of a port.
 pub trait RxQueue: Send {
     /// Takes up to `limit` frames from the queue into `burst` and says how many. Never waits.

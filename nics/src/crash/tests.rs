@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use super::memory::SEALS;
 use super::record::SIZE;
 use super::*;
-use crate::HeapPool;
+use crate::{DESCRIPTORS, HeapPool};
 
 /// Tells the program of this test how it is to end.
 const END: &str = "PMDNS_TEST_CRASH";
@@ -58,8 +58,10 @@ fn left_by(end: &str) -> (Vec<CrashRecord>, usize, Option<i32>) {
     let name = "crash::tests::a_process_that_crashes";
     let mut child = Command::new(std::env::current_exe().expect("it runs"));
     child.args(["--exact", name, "--nocapture"]).env(END, end);
-    let mut child =
-        child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs again");
+    child.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let alone = DESCRIPTORS.lock();
+    let mut child = child.spawn().expect("it runs again");
+    drop(alone);
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let said = |line: String| line.split_once("memory ").map(|(_, number)| number.to_owned());
     let number = lines.find_map(|line| said(line.expect("it is text"))).expect("it says so");

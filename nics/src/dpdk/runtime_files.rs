@@ -132,6 +132,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::DESCRIPTORS;
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
@@ -184,7 +185,10 @@ mod tests {
         let name = "dpdk::runtime_files::tests::files_of_the_other_process_go_when_it_has_ended";
         let mut other = Command::new(std::env::current_exe().unwrap());
         other.args([name, "--exact", "--nocapture"]).env(OTHER, &second);
-        let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        other.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let alone = DESCRIPTORS.lock();
+        let mut other = other.spawn().unwrap();
+        drop(alone);
         let lines = BufReader::new(other.stdout.take().unwrap()).lines();
         assert!(lines.map(Result::unwrap).any(|line| line == "held"));
         beside.remove_left();

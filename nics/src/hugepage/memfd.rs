@@ -114,6 +114,7 @@ mod tests {
     use pmdns_config::Pages;
 
     use super::*;
+    use crate::DESCRIPTORS;
     use crate::hugepage::{Arena, ArenaError, ArenaReport, PageKind};
     use crate::sync::Ordering;
 
@@ -218,6 +219,7 @@ mod tests {
             }
         }
         let (arena, _) = arena();
+        let alone = DESCRIPTORS.lock();
         let mut other = Command::new(std::env::current_exe().unwrap())
             .args(["the_lock_of_a_process_falls_with_it", "--nocapture"])
             .env(IS_OTHER, "")
@@ -225,6 +227,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        drop(alone);
         let lines = BufReader::new(other.stdout.take().unwrap()).lines();
         let is_ready = lines.map(Result::unwrap).any(|line| line == "ready");
         let is_free = arena.lock().unwrap();

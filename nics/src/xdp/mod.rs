@@ -31,8 +31,6 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use pmdns_config::PortSettings;
 
-#[cfg(test)]
-pub(crate) use self::steering::DESCRIPTORS;
 pub(crate) use self::steering::Descriptors;
 pub use self::steering::XdpSteering;
 use crate::groups;

@@ -102,10 +102,6 @@ fn kind(descriptor: BorrowedFd<'_>) -> Option<Kind> {
     }
 }
 
-/// Tests that look through all descriptors of the process, or open and close many, run one at a time.
-#[cfg(test)]
-pub(crate) static DESCRIPTORS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
 #[cfg(test)]
 mod tests {
     use std::sync::PoisonError;
@@ -113,6 +109,7 @@ mod tests {
     use rustix::net::{SocketType, socket};
 
     use super::*;
+    use crate::DESCRIPTORS;
     use crate::xdp::run::map_of_sockets;
 
     #[test]

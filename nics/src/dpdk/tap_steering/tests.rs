@@ -11,7 +11,7 @@ use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 
 use super::*;
-use crate::xdp::DESCRIPTORS;
+use crate::DESCRIPTORS;
 
 const INTERFACE: &str = "pmsteer0";
 const KIND_HERE: c_int = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE;
@@ -172,6 +172,7 @@ fn fillers_do_not_grow_without_end_and_queues_of_others_are_seen() {
 #[test]
 fn a_program_is_loaded_although_signals_come() {
     extern "C" fn nothing(_: c_int) {}
+    let _guard = DESCRIPTORS.lock();
     let handler = nothing as extern "C" fn(c_int);
     // SAFETY: the handler does nothing.
     unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
