@@ -30,7 +30,7 @@ use keeper::{Keeper, Kept};
 use passing::AskedToPass;
 use pmdns_engine::threads::{join_within, pin};
 
-use crate::runtime::ChangesForNext;
+use crate::runtime::{ChangesForNext, TOO_LATE};
 
 use pmdns_control::Caller;
 use pmdns_control::answers::{ConfigDifference, MAX_CHANGES_SHOWN};
@@ -245,8 +245,7 @@ impl ClientTableThread {
         let is_change =
             matches!(call, PendingCall::ChangeClients(..) | PendingCall::RemoveClient(..));
         if is_change && self.asked_to_pass.is_some() {
-            let why = "another process takes over; try again in a moment";
-            return call.refuse(Refusal::Busy, why);
+            return call.refuse(Refusal::Busy, TOO_LATE);
         }
         let configured = match &call {
             PendingCall::FindClient(address, _) => calls::configured(address, config),

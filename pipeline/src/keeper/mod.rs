@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use command_fds::{CommandFdExt as _, FdMapping};
 use pmdns_handover::{
     ChildEnd, ChildStart, FAILED, Keeper, KeeperEvent, KeeperOutput, KeeperSignal, MAX_NOTICE,
-    MAX_PASSED, Notice, SILENCE,
+    MAX_PASSED, Notice, ProcessId, SILENCE,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -208,9 +208,7 @@ impl Processes {
                 notify_systemd(message, &[]);
             }
             KeeperOutput::Signal(id, signal) => {
-                let Some(one) = self.running.iter().find(|one| one.child.id() == id) else {
-                    return;
-                };
+                let Some(one) = self.find(id) else { return };
                 let signal = match signal {
                     KeeperSignal::Terminate => Signal::TERM,
                     KeeperSignal::Reload => Signal::HUP,
@@ -225,12 +223,16 @@ impl Processes {
                 }
             }
             KeeperOutput::Tell(id, why) => {
-                if let Some(one) = self.running.iter().find(|one| one.child.id() == id) {
+                if let Some(one) = self.find(id) {
                     one.report(&why);
                 }
             }
             KeeperOutput::End(_) => {}
         }
+    }
+
+    fn find(&self, id: ProcessId) -> Option<&Running> {
+        self.running.iter().find(|one| one.child.id() == id)
     }
 
     fn start(&mut self, start: ChildStart) -> io::Result<u32> {

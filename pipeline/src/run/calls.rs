@@ -16,7 +16,7 @@ use super::services::Services;
 use crate::control::calls::{difference, lists, state, upstreams, views};
 use crate::health::{NodeHealth, NodeState};
 use crate::hitters;
-use crate::runtime::author_of;
+use crate::runtime::{TOO_LATE, author_of};
 use pmdns_changes::overlay::{ConfigChange, ListChange, UpstreamChange};
 use pmdns_changes::{OperatorChange, Waiting};
 
@@ -29,8 +29,7 @@ impl Services<'_> {
         let is_role = matches!(call, Call::Drain | Call::Resume | Call::Standby | Call::Activate);
         let is_late = if is_role { self.passing.has_role } else { self.passing.is_under_way };
         if is_late && call.route().method != Method::GET {
-            let why = "another process takes over; try again in a moment";
-            return caller.refuse(Refusal::Busy, why);
+            return caller.refuse(Refusal::Busy, TOO_LATE);
         }
         match call.with(caller) {
             PendingCall::State(caller) => caller.reply(Ok(self.state())),
@@ -96,7 +95,7 @@ impl Services<'_> {
     }
 
     fn upgrade(&mut self, caller: Caller) {
-        if self.passing.is_awaited() {
+        if self.passing.is_awaited {
             let why = "the next process is started already; try again in a moment";
             return caller.refuse(Refusal::Busy, why);
         }

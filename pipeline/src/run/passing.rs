@@ -23,9 +23,9 @@ pub(super) struct Passing {
     /// The next process is to be started.
     is_wanted: bool,
     /// It was asked for, and has not come yet.
-    is_awaited: bool,
+    pub(super) is_awaited: bool,
     /// Why the last one did not take over.
-    pub(super) failure: Option<String>,
+    failure: Option<String>,
     /// The frames that have come, and the time since when there are no more, as of the last question.
     pub(super) received: u64,
     pub(super) since: Tick,
@@ -37,11 +37,6 @@ impl Passing {
         self.obstacle.clone().map_or(Ok(()), Err)?;
         (self.is_wanted, self.is_awaited, self.failure) = (true, true, None);
         Ok(())
-    }
-
-    /// Whether it was asked for, and has not come yet.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.is_awaited
     }
 
     /// Notes how far the hand-over is, and why the last process did not take over, if that is news.

@@ -29,6 +29,8 @@ pub use open::OpenChanges;
 pub use passed::{ChangesForNext, PassedChanges};
 pub(crate) use ready::ready;
 
+/// Why a change has to wait: the next process knows of the others already.
+pub(crate) const TOO_LATE: &str = "another process takes over; try again in a moment";
 /// Entries and records that are shown beside the configuration.
 const MAX_SHOWN: usize = 1000;
 

@@ -127,8 +127,8 @@ fn a_node_is_drained_and_explained_over_the_api() {
         }
         let (status, trace) = traced.join().unwrap();
         assert_eq!((status, trace["packets"].as_array().map(Vec::len)), (200, Some(1)), "{trace}");
-        // Packets of ARP come too, at times.
         let file = path("api.pcapng").display().to_string();
+        // Packets of ARP come too, at times.
         let wanted = url("capture?count=2&answers=true&name=good_x.test&seconds=60");
         let capture = std::thread::spawn(move || with_token(READER, &["-o", &file, &wanted]).0);
         while !capture.is_finished() {

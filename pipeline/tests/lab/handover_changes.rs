@@ -6,7 +6,7 @@ use crate::commands::command;
 use crate::dig::dig;
 use crate::harness::{isolated, path, sh, wait_until};
 use crate::keeper::{end, serving, state, tell};
-use crate::kept::{SETTINGS, assert_shown, changes, shown};
+use crate::kept::{SETTINGS, assert_shown, change, change_until_restart, changes, shown};
 use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, config_file, set_up_tap, upstream};
 use crate::stub::Stub;
 
@@ -24,15 +24,11 @@ const HIDE: [&str; 4] = [
 /// Makes the changes of each kind, some until the restart.
 fn change_all() {
     for (words, code) in changes("kept", 7) {
-        command(&words.split(' ').collect::<Vec<_>>(), code);
+        change(&words, code);
     }
     for (words, code) in changes("gone", 8) {
-        until_restart(&words, code);
+        change_until_restart(&words, code);
     }
-}
-
-fn until_restart(words: &str, code: i32) {
-    command(&words.split(' ').chain(["--until-restart"]).collect::<Vec<_>>(), code);
 }
 
 fn upgrade() {
@@ -99,7 +95,9 @@ fn with_a_file_what_is_hidden_until_a_restart_stays_so_in_a_hand_over() {
         let kept = Pmdns::start_kept(&format!("{TAP_PORT}{SETTINGS}{}", upstream(STUB_PORT)));
         set_up_tap();
         change_all();
-        HIDE.iter().for_each(|words| until_restart(words, 0));
+        for words in HIDE {
+            change_until_restart(words, 0);
+        }
         let [entry, record, client, limit, timed, added, list] = shown("kept", 7);
         let rest = [record, timed, list];
         let holds = [&rest[..], &shown("gone", 8)].concat();

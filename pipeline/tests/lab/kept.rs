@@ -44,6 +44,16 @@ pub(crate) fn changes(name: &str, number: u8) -> Vec<(String, i32)> {
     done.into_iter().map(|words| (words, 0)).chain([(list, 1)]).collect()
 }
 
+/// Makes a change by a command of these words, and returns what it says.
+pub(crate) fn change(words: &str, code: i32) -> String {
+    command(&words.split(' ').collect::<Vec<_>>(), code)
+}
+
+/// The same, until the restart.
+pub(crate) fn change_until_restart(words: &str, code: i32) -> String {
+    change(&format!("{words} --until-restart"), code)
+}
+
 /// What `config --diff` has of them.
 pub(crate) fn shown(name: &str, number: u8) -> [String; 7] {
     let address = format!("127.0.0.1:{}", 5400 + u16::from(number));
@@ -89,7 +99,7 @@ fn take_back_what_is_hidden() {
         ("client remove 192.0.2.99 --until-restart", 0),
         ("client remove 192.0.2.99", 0),
     ] {
-        command(&words.split(' ').collect::<Vec<_>>(), code);
+        change(words, code);
     }
 }
 
@@ -104,12 +114,11 @@ fn each_kind_of_change_holds_after_a_kill_unless_it_ends_with_the_process() {
             let settings = format!("{SETTINGS}{}", upstream(STUB_PORT));
             let pmdns = Pmdns::start_on_tap_alone(&settings);
             for (words, code) in changes("kept", 7) {
-                let said = command(&words.split(' ').collect::<Vec<_>>(), code);
+                let said = change(&words, code);
                 assert!(!said.contains("until the instance stops"), "{said}");
             }
             for (words, code) in changes("gone", 8) {
-                let words: Vec<&str> = words.split(' ').chain(["--until-restart"]).collect();
-                let said = command(&words, code);
+                let said = change_until_restart(&words, code);
                 assert!(code != 0 || said.contains("until the instance stops"), "{said}");
             }
             assert_shown(&[shown("kept", 7), shown("gone", 8)].concat());
