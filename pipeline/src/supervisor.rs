@@ -27,6 +27,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub const KEEPER: &str = "PMDNS_KEEPER";
 /// The variable by which it says that the cache is to begin [`EMPTY`].
 pub const CACHE: &str = "PMDNS_CACHE";
+/// The variable by which it says that another process serves, from which this one is to take over.
+pub const BESIDE: &str = "PMDNS_BESIDE";
 /// What crashed again and again may have crashed because of its cache.
 pub const EMPTY: &str = "empty";
 

@@ -61,7 +61,7 @@ pub enum Failure {
     #[error("not reloaded, the rules in use stay: {0}")]
     Reload(String),
     /// No other process takes over.
-    #[error("nothing has changed, the running process serves on: {0}")]
+    #[error("the running process serves on, as the next one has not taken over: {0}")]
     Upgrade(String),
     /// `capture`.
     #[error(transparent)]

@@ -202,6 +202,9 @@ pub const MAX_CHANGES_SHOWN: usize = 1000;
 pub struct ConfigDifference {
     /// The keys that differ.
     pub keys: Vec<DifferentKey>,
+    /// What a reload does about those that need another process; absent: there are none.
+    #[serde(default)]
+    pub next: Option<String>,
     /// The problem of the file, if it cannot be used.
     pub error: Option<String>,
     /// Changes of run time, which the file does not have: of upstreams, lists, limits, names and clients, at most 1,000.

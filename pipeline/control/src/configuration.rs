@@ -42,13 +42,14 @@ impl fmt::Display for Configuration {
 
 impl fmt::Display for ConfigDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { keys, changes, entries, records, clients, limits, .. } = self;
+        let Self { keys, next, changes, entries, records, clients, limits, .. } = self;
         for DifferentKey { key, running, file, needs_restart } in keys {
             let value =
                 |value: &Option<String>| value.clone().unwrap_or_else(|| "(absent)".to_owned());
             let how = if *needs_restart { "another process" } else { "reload" };
             writeln!(f, "{key}: {} in use, {} in the file ({how})", value(running), value(file))?;
         }
+        next.iter().try_for_each(|next| writeln!(f, "a reload: {next}"))?;
         changes.iter().try_for_each(|change| writeln!(f, "{change}"))?;
         // There may be more.
         let least = if changes.len() < MAX_CHANGES_SHOWN { "" } else { "at least " };

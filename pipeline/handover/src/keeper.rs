@@ -244,16 +244,21 @@ impl Keeper {
         }
         // Another one serves, or is about to.
         if !self.children.is_empty() || self.is_starting {
-            if child.ready.is_none() {
-                self.rests_until = Some(now + REST);
-                self.report_failure(match child.status {
-                    _ if child.is_aborted => "the next process has not become ready".to_owned(),
-                    Some(status) => status,
-                    None => end.to_string(),
-                });
-            } else if let Some(before) = self.children.first_mut().filter(|one| one.is_stopping) {
+            let before = self.children.first_mut().filter(|_| place > 0);
+            match before {
                 // It ends in good order, as it has handed over; that nobody serves is no order.
-                before.left_by = Some(end);
+                Some(before) if child.ready.is_some() && before.is_stopping => {
+                    before.left_by = Some(end);
+                }
+                Some(_) => {
+                    self.rests_until = Some(now + REST);
+                    self.report_failure(match child.status {
+                        _ if child.is_aborted => "the next process has not become ready".to_owned(),
+                        Some(status) => status,
+                        None => end.to_string(),
+                    });
+                }
+                None => {}
             }
             return self.start_successor(now);
         }

@@ -35,6 +35,9 @@ pub enum OutgoingOutput {
     End,
 }
 
+/// Why a process does not take over that ends by itself.
+const ENDED: &str = "the incoming process has ended";
+
 /// How far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -77,6 +80,8 @@ pub struct Outgoing {
     keeper: Option<ProcessId>,
     /// The devices that the incoming process opens once they are closed.
     wanted: Vec<String>,
+    /// Why the last process has not taken over.
+    failure: Option<String>,
     outputs: VecDeque<OutgoingOutput>,
 }
 
@@ -84,12 +89,17 @@ impl Outgoing {
     /// It serves.
     pub fn new(limits: HandoverLimits) -> Self {
         let (stage, wanted, outputs) = (Stage::Alone, Vec::new(), VecDeque::new());
-        Self { stage, limits, deadline: None, keeper: None, wanted, outputs }
+        Self { stage, limits, deadline: None, keeper: None, wanted, failure: None, outputs }
     }
 
     /// What is to be done next.
     pub fn next_output(&mut self) -> Option<OutgoingOutput> {
         self.outputs.pop_front()
+    }
+
+    /// Why the last process has not taken over, once. A keeper knows best why its process has ended.
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
     }
 
     /// Whether changes of operators have to wait: the incoming process has read the others already.
@@ -147,8 +157,7 @@ impl Outgoing {
                     self.enter(Stage::Offered, now + self.limits.preparing);
                 }
                 Some(why) => {
-                    self.send(FromOutgoing::Refused(why.clone()));
-                    self.close(why);
+                    self.refuse(why);
                 }
             },
             (Stage::Offered, FromIncoming::Prepared(devices)) => {
@@ -223,12 +232,17 @@ impl Outgoing {
 
     /// The connection was closed by the other end.
     pub fn closed(&mut self) {
+        let was_ended =
+            matches!(self.stage, Stage::Freezing { is_alone: true } | Stage::Killed { .. });
+        if self.is_under_way() && !was_ended && self.keeper.is_none() {
+            self.failure = Some(ENDED.to_owned());
+        }
         match self.stage {
             Stage::Alone | Stage::Ended | Stage::Thawing { .. } => {}
             Stage::Freezing { .. } => self.stage = Stage::Freezing { is_alone: true },
             // It only wanted to know whether this process is there.
             Stage::Connected => self.rest(),
-            Stage::Offered => self.close("the incoming process has ended".to_owned()),
+            Stage::Offered => self.close(ENDED.to_owned()),
             Stage::Frozen => self.thaw(false),
             Stage::Closing | Stage::Opening | Stage::Draining => self.thaw(true),
             Stage::Killed { was_draining } => self.thaw(was_draining),
@@ -254,23 +268,36 @@ impl Outgoing {
     /// The incoming process is not what it is to be, so this one goes on.
     fn give_up(&mut self, why: String) {
         match self.stage {
-            Stage::Connected | Stage::Offered => {
-                self.send(FromOutgoing::Refused(why.clone()));
-                self.close(why);
-            }
-            Stage::Freezing { .. } => {
-                self.outputs.push_back(OutgoingOutput::Kill(why));
+            Stage::Connected | Stage::Offered => self.refuse(why),
+            Stage::Freezing { is_alone: false } => {
+                self.end_other(why);
                 self.stage = Stage::Freezing { is_alone: true };
             }
             Stage::Frozen => self.kill(why, false),
             Stage::Closing | Stage::Opening | Stage::Draining => self.kill(why, true),
-            Stage::Alone | Stage::Killed { .. } | Stage::Thawing { .. } | Stage::Ended => {}
+            Stage::Alone
+            | Stage::Freezing { is_alone: true }
+            | Stage::Killed { .. }
+            | Stage::Thawing { .. }
+            | Stage::Ended => {}
         }
+    }
+
+    /// The incoming process has nothing of this one.
+    fn refuse(&mut self, why: String) {
+        self.failure = Some(why.clone());
+        self.send(FromOutgoing::Refused(why.clone()));
+        self.close(why);
+    }
+
+    fn end_other(&mut self, why: String) {
+        self.failure = Some(why.clone());
+        self.outputs.push_back(OutgoingOutput::Kill(why));
     }
 
     /// It may write to the cache already, so it has to end before this process writes again.
     fn kill(&mut self, why: String, was_draining: bool) {
-        self.outputs.push_back(OutgoingOutput::Kill(why));
+        self.end_other(why);
         self.stage = Stage::Killed { was_draining };
         self.deadline = None;
     }

@@ -142,7 +142,9 @@ pub fn difference(reloader: &Reloader) -> ConfigDifference {
         file: one.other,
         needs_restart: one.needs_restart,
     });
-    ConfigDifference { keys: keys.collect(), error, ..ConfigDifference::default() }
+    let usable = read.as_ref().ok().filter(|text| text.error.is_none());
+    let next = usable.and_then(|text| reloader.forecast(text));
+    ConfigDifference { keys: keys.collect(), next, error, ..ConfigDifference::default() }
 }
 
 #[cfg(test)]

@@ -6,21 +6,24 @@
 //! [`Reload`], which does no I/O.
 
 mod reading;
+mod succession;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use pmdns_config::{Config, ConfigError, FileError, ViewsError, WrittenConfig};
+use pmdns_config::{Config, ConfigError, ConfigText, FileError, ViewsError, WrittenConfig};
 use pmdns_control::answers::Done;
 use pmdns_stages::wire::name::Seed;
 use pmdns_streams::access::AccessList;
 use pmdns_streams::tls::{Certificate, CertificateError};
 
 use pmdns_engine::rules::{BuildError, RulesPublisher};
-use reading::{Fresh, Read, other_process_for, read};
+use reading::{Fresh, Read, read};
 pub use reading::{Written, describe};
+pub use succession::{NO_KEEPER, Obstacle};
+use succession::{Succession, Successor};
 
 use super::metrics::server::MetricsListener;
 use crate::clients::ClientFiles;
@@ -31,10 +34,6 @@ use pmdns_changes::overlay::{ConfigChange, Overlay};
 use pmdns_changes::reload::{Reload, ReloadOutput, ReloadResult, ReloadSource};
 use pmdns_changes::{ChangeJournal, JournalLine, Receipt, Waiting, lasting};
 use pmdns_control::Caller;
-
-/// What becomes of what this process cannot change.
-const NEXT: &str = "the next process takes over";
-const RESTART: &str = "restart for";
 
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
@@ -54,9 +53,12 @@ pub enum ReloadError {
     /// The views cannot be taken over.
     #[error(transparent)]
     Views(#[from] ViewsError),
-    /// This process cannot take it over, and another one can.
-    #[error("{0}; restart pmdns")]
-    Other(Box<Self>),
+    /// This process cannot take it over, and the next one can.
+    #[error("{0}")]
+    Next(String),
+    /// This process cannot take it over, and none can that takes over from it.
+    #[error("{0}")]
+    Restart(String),
     /// The configuration contradicts what operators have changed since the start.
     #[error("{0}")]
     Overlay(String),
@@ -102,8 +104,8 @@ pub struct Reloader {
     /// The version of what is said of names at run time: as it was lent last, and as every thread has it.
     lent_version: u64,
     version: u64,
-    /// Another process is started where keys need one, and whether one is to be now.
-    has_successor: bool,
+    /// What another process needs to take over, and whether one is to be started.
+    succession: Succession,
     wants_successor: bool,
 }
 
@@ -133,7 +135,10 @@ impl Reloader {
             clients: None,
             lent_version: 0,
             version: 0,
-            has_successor: false,
+            succession: Succession {
+                obstacle: Err(NO_KEEPER.to_owned()),
+                cache_basis: running.cache_basis(),
+            },
             wants_successor: false,
         }
     }
@@ -196,9 +201,15 @@ impl Reloader {
         self.reload.note_news();
     }
 
-    /// Another process can be started that takes over.
-    pub fn set_successor(&mut self, has_successor: bool) {
-        self.has_successor = has_successor;
+    /// Another process can be started that takes over, where there is no obstacle between configurations; or why none can.
+    pub fn set_successor(&mut self, obstacle: Result<Obstacle, String>) {
+        self.succession.obstacle = obstacle;
+    }
+
+    /// How keys come into use that need another process, if `file` has other ones.
+    pub fn forecast(&self, file: &ConfigText) -> Option<String> {
+        let changed = self.first.fixed.changed(&file.fixed_keys());
+        self.succession.to(self.config(), &file.config).describe(&changed)
     }
 
     /// Whether the reload that has ended needs another process. It is said once.
@@ -282,9 +293,9 @@ impl Reloader {
         if let Some(thread) = self.reading.take_if(|_| has_read) {
             match thread.join().unwrap_or(Err(ReloadError::Ended)) {
                 Ok(read) => is_other = self.lend(read, now),
-                Err(ReloadError::Other(why)) if self.has_successor => {
+                Err(ReloadError::Next(how)) => {
                     self.wants_successor = true;
-                    self.reload.leave_to_next(format!("{NEXT}, because {why}"), now);
+                    self.reload.leave_to_next(how, now);
                 }
                 Err(error) => self.fail(&error, now),
             }
@@ -354,8 +365,9 @@ impl Reloader {
         let is_file = matches!(source, ReloadSource::File(_));
         let certificate = self.certificate.clone().filter(|_| is_file);
         let (path, builder) = (self.path.clone(), self.publisher.builder());
-        let in_use = Arc::clone(self.reload.config());
-        let body = move || read(&path, (source, written), builder, certificate, &in_use);
+        let (in_use, succession) = (Arc::clone(self.reload.config()), self.succession.clone());
+        let body =
+            move || read(&path, (source, written), &succession, builder, certificate, &in_use);
         match std::thread::Builder::new().name("reload".into()).spawn(body) {
             Ok(thread) => self.reading = Some(thread),
             Err(error) => self.fail(&ReloadError::Thread(error), now),
@@ -364,14 +376,15 @@ impl Reloader {
 
     /// Takes what was read into use, and lends it. `true`: another configuration is in use.
     fn lend(&mut self, read: Read, now: Instant) -> bool {
-        let Read { config, base, text: written, clients, fresh, metrics } = read;
+        let Read { config, base, text: written, clients, fresh, successor, metrics } = read;
         let done = match &fresh {
             Fresh::All(fresh) => {
                 self.rules = describe(&fresh.digest);
                 let changed = self.first.fixed.changed(&written.fixed);
-                self.wants_successor = self.has_successor && !changed.is_empty();
-                let how = if self.has_successor { format!("{NEXT} with") } else { RESTART.into() };
-                format!("{}{}", self.rules, other_process_for(&how, &changed))
+                let has_next = !matches!(successor, Successor::Nobody(_));
+                self.wants_successor = has_next && !changed.is_empty();
+                let how = successor.describe(&changed).map(|how| format!("; {how}"));
+                format!("{}{}", self.rules, how.unwrap_or_default())
             }
             Fresh::Upstreams(_) => String::new(),
         };

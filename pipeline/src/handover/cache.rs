@@ -133,3 +133,30 @@ fn digest(basis: &str, config: &Config, seed: Seed) -> u64 {
     hasher.write(config.scope_map().as_bytes());
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn memory_of_another_version_or_of_other_settings_is_left_alone() {
+        let (config, seed) = (Config::default(), Seed::new([7; 16]));
+        let settings = digest(&config.cache_basis(), &config, seed);
+        let own = PassedCache { layout: LAYOUT, seed: seed.numbers(), clock: [0; 3], settings };
+        let others = [
+            PassedCache { layout: LAYOUT + 1, ..own },
+            PassedCache { settings: settings ^ 1, ..own },
+            PassedCache { seed: [8; 2], ..own },
+            // It is of this version, but the file behind it is no memory that was sealed.
+            own,
+        ];
+        for facts in others {
+            let told = format!("{facts:?}");
+            let memory = File::open("/dev/null").unwrap().into();
+            assert!(adopted(&config, Some((facts, memory))).is_none(), "{told}");
+        }
+        assert!(adopted(&config, None).is_none());
+    }
+}

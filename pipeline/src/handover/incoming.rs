@@ -15,7 +15,7 @@ use super::obstacles::obstacle;
 use super::passed::check;
 use super::process::{HandoverError, at, hold, path};
 use crate::sockets::OpenSockets;
-use crate::supervisor::living_keeper;
+use crate::supervisor::{BESIDE, living_keeper};
 
 /// How long the socket is waited for at a time.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -57,18 +57,29 @@ impl Drop for TakeOver {
 }
 
 impl TakeOver {
-    /// Asks the process that runs with this configuration's socket. `None`: there is none.
+    /// Asks the process that runs with this configuration's socket. `None`: there is none. It is an error if a keeper has started
+    /// this process beside one that serves.
     pub fn begin(config: &Config) -> Result<Option<Self>, HandoverError> {
         let path = path(config);
         let begun = Instant::now();
         while let Some(channel) = Channel::connect(&path).map_err(at(&path))? {
             let asked = Self::ask(config, channel)?;
-            if asked.is_some() || begun.elapsed() >= SUCCESSION {
+            if asked.is_some() {
                 return Ok(asked);
+            }
+            if begun.elapsed() >= SUCCESSION {
+                break;
             }
             std::thread::sleep(SUCCESSION / 20);
         }
-        Ok(None)
+        // Both would serve, or this one without the cache of that one.
+        match std::env::var(BESIDE) {
+            Ok(process) => Err(HandoverError::Refused(format!(
+                "process {process} is not at {}; another `control.socket` needs a restart",
+                path.display()
+            ))),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Asks who is at the other end. `None`: it has ended, and perhaps another process listens from now on.

@@ -44,6 +44,8 @@ pub use self::kept::LeftByCrash;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::kept::{FIRST, inherited};
 #[cfg(feature = "dpdk")]
+pub(crate) use self::obstacles::obstacle_between;
+#[cfg(feature = "dpdk")]
 pub(crate) use self::outgoing::HandOver;
 #[cfg(feature = "dpdk")]
 pub(crate) use self::parts::{OpenedForNext, Step};

@@ -12,6 +12,15 @@ pub(super) fn obstacle(config: &Config) -> Option<String> {
     of_port.or_else(|| of_arguments(config)).map(cannot_pass)
 }
 
+/// What keeps a process of the configuration `next` from taking over from one whose configuration is `running`.
+pub(crate) fn obstacle_between(running: &Config, next: &Config) -> Option<String> {
+    if running.control.socket != next.control.socket {
+        // It would look for this process there.
+        return Some(cannot_pass("another `control.socket`"));
+    }
+    obstacle(next)
+}
+
 fn is_pair(vlan: &Vlan) -> bool {
     matches!(vlan, Vlan::Double(..))
 }

@@ -65,8 +65,6 @@ pub(crate) struct HandOver {
     role: NodeRole,
     /// Its files of the process before.
     beside: FilesBeside,
-    /// Why the last process has not taken over.
-    failure: Option<String>,
 }
 
 impl HandOver {
@@ -114,7 +112,6 @@ impl HandOver {
             is_second,
             role: NodeRole::default(),
             beside,
-            failure: None,
         })
     }
 
@@ -180,7 +177,7 @@ impl HandOver {
 
     /// Why the last process that wanted to take over has not, if that is news.
     pub(crate) fn take_failure(&mut self) -> Option<String> {
-        self.failure.take()
+        self.machine.take_failure()
     }
 
     /// Copies of the sockets, to take in connections again.
@@ -287,7 +284,6 @@ impl HandOver {
             && self.cache.as_mut().is_none_or(CacheWriting::goes_on)
         {
             tracing::warn!("the process that wanted to take over has ended; this one goes on");
-            self.failure = self.failure.take().or_else(|| Some("it has ended".to_owned()));
             self.channel = None;
             self.own();
             self.machine.thawed(true);
@@ -403,12 +399,10 @@ impl HandOver {
             OutgoingOutput::Thaw => self.channel.iter().for_each(Channel::end),
             OutgoingOutput::Kill(why) => {
                 tracing::warn!("the process that wants to take over is ended: {why}");
-                self.failure = Some(why);
                 self.channel.iter().for_each(Channel::end);
             }
             OutgoingOutput::Close(why) => {
                 tracing::info!("no other process takes over: {why}");
-                self.failure = Some(why);
                 self.channel = None;
                 self.own();
             }

@@ -49,7 +49,7 @@ pub(super) fn path(config: &Config) -> PathBuf {
 
 /// What is said of what cannot pass.
 pub(super) fn cannot_pass(what: impl Display) -> String {
-    format!("{what} cannot pass to another process yet; stop the running one, then start this one")
+    format!("{what} cannot pass to another process; stop the running one, then start the other")
 }
 
 /// Stops this process at a step that a lab names, until SIGCONT.

@@ -30,7 +30,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use self::kept::KeptGroups;
 use crate::handover::{FIRST, inherited};
 use crate::passing::{Packet, receive, send};
-use crate::supervisor::{CACHE, EMPTY, KEEPER, notify};
+use crate::supervisor::{BESIDE, CACHE, EMPTY, KEEPER, notify};
 
 /// Messages that are read of a process at a time. The kernel holds fewer, unless it is told otherwise (`net.unix.max_dgram_qlen`).
 const MAX_NOTICES: usize = 64;
@@ -218,7 +218,10 @@ impl Processes {
                     }
                     KeeperSignal::Kill => Signal::KILL,
                 };
-                if let Err(error) = pidfd_send_signal(&one.pidfd, signal) {
+                let sent = pidfd_send_signal(&one.pidfd, signal);
+                // One that is stopped ends by nothing else.
+                let goes_on = || pidfd_send_signal(&one.pidfd, Signal::CONT);
+                if let Err(error) = sent.and_then(|()| goes_on()) {
                     tracing::debug!("process {id} gets no signal: {error}");
                 }
             }
@@ -245,8 +248,11 @@ impl Processes {
         command.stdin(OwnedFd::from(input)).env_remove("NOTIFY_SOCKET");
         command.env(KEEPER, id().to_string());
         command.env("WATCHDOG_USEC", SILENCE.as_micros().to_string()).env_remove("WATCHDOG_PID");
-        for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", CACHE] {
+        for variable in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", CACHE, BESIDE] {
             command.env_remove(variable);
+        }
+        if let Some(serving) = self.running.last() {
+            command.env(BESIDE, serving.child.id().to_string());
         }
         match start {
             ChildStart::Plain => {}

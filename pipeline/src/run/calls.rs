@@ -39,7 +39,7 @@ impl Services<'_> {
             PendingCall::Resume(caller) => self.set_state(NodeState::Serving, caller),
             PendingCall::Standby(caller) => self.set_standby(true, caller),
             PendingCall::Activate(caller) => self.set_standby(false, caller),
-            PendingCall::Reload(caller) => self.reloader.ask_for(caller),
+            PendingCall::Reload(caller) => self.reload(caller),
             PendingCall::Upgrade(caller) => self.upgrade(caller),
             PendingCall::Config(caller) => caller.reply(Ok(self.configuration())),
             PendingCall::ConfigDiff(caller) => self.report_difference(caller),
@@ -94,9 +94,15 @@ impl Services<'_> {
         }
     }
 
+    fn reload(&mut self, caller: Caller) {
+        match self.passing.check_alone() {
+            Ok(()) => self.reloader.ask_for(caller),
+            Err(why) => caller.refuse(Refusal::Busy, why),
+        }
+    }
+
     fn upgrade(&mut self, caller: Caller) {
-        if self.passing.is_awaited {
-            let why = "the next process is started already; try again in a moment";
+        if let Err(why) = self.passing.check_alone() {
             return caller.refuse(Refusal::Busy, why);
         }
         match self.passing.request_successor() {

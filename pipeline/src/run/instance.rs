@@ -16,8 +16,8 @@ use super::ports::StartedPorts;
 use super::services::{ServiceParts, Services};
 use crate::control::api::ApiServer;
 use crate::control::metrics::server::{KEY, MetricsServer};
-use crate::control::reload::{Reloader, Written};
-use crate::handover::{HandOver, HandoverError, Step, TakeOver, TakeOverStep};
+use crate::control::reload::{NO_KEEPER, Obstacle, Reloader, Written};
+use crate::handover::{HandOver, HandoverError, Step, TakeOver, TakeOverStep, obstacle_between};
 use crate::log;
 use crate::snapshot::SnapshotKeeper;
 use crate::sockets::OpenSockets;
@@ -30,8 +30,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The same while a client waits for a change.
 const SHORT_LOOK: Duration = Duration::from_millis(1);
 
-/// Why the next process is not started.
-const NO_KEEPER: &str = "nobody starts the next process: run pmdns with --keeper, or start `pmdns run` beside this process";
+/// Why no process comes that was asked for.
+const UNHEARD: &str =
+    "the keeper is not there, or does not read; start `pmdns run --keeper` again, which takes over";
 
 /// Everything that runs.
 pub(super) struct Instance<'c> {
@@ -157,10 +158,11 @@ impl<'c> Instance<'c> {
         if let Some(servers) = &mut self.servers {
             servers.answer(services);
         }
-        match (reload, services.passing.is_under_way) {
-            (true, true) => tracing::warn!("no reload while another process takes over"),
-            (true, false) => services.reloader.ask(),
-            (false, _) => {}
+        if reload {
+            match services.passing.check_alone() {
+                Ok(()) => services.reloader.ask(),
+                Err(why) => tracing::warn!("no reload: {why}"),
+            }
         }
         if !services.passing.is_under_way && services.apply_changes() {
             self.hand_over.follow(services.reloader.config());
@@ -236,16 +238,15 @@ impl<'c> Instance<'c> {
         }
         // The next turn makes the offer, if that is done then.
         services.hold_files(self.hand_over.is_asked());
-        let failure = self.hand_over.take_failure();
-        let mut failure = self.supervisor.failure().or(failure);
+        let mut said = self.supervisor.failure();
         // Those who wait for a reload get its outcome from this process.
         if services.reloader.is_idle()
             && services.passing.take_request()
             && !self.supervisor.ask_for_successor()
         {
-            failure = Some("the keeper does not hear".to_owned());
+            said = Some(UNHEARD.to_owned());
         }
-        services.passing.note(&self.hand_over, failure);
+        services.passing.note(&mut self.hand_over, said);
     }
 
     /// Waits for what comes up.
@@ -299,8 +300,10 @@ impl<'c> Instance<'c> {
 /// Whether a reload may hand over, and else why not.
 fn set_successor(services: &mut Services<'_>, supervisor: &Supervisor, hand_over: &HandOver) {
     let obstacle = if supervisor.has_successor() { hand_over.obstacle() } else { Some(NO_KEEPER) };
-    services.reloader.set_successor(obstacle.is_none());
-    services.passing.obstacle = obstacle.map(str::to_owned);
+    let obstacle = obstacle.map(str::to_owned);
+    let between: Obstacle = obstacle_between;
+    services.reloader.set_successor(obstacle.clone().map_or(Ok(between), Err));
+    services.passing.obstacle = obstacle;
 }
 
 fn keeper(

@@ -1,7 +1,7 @@
 //! The state of a hand-over to another process.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pmdns_control::answers::HandOverState;
 use pmdns_engine::news::PortNews;
@@ -10,6 +10,10 @@ use pmdns_stages::Tick;
 
 use super::services::Services;
 use crate::handover::{HandOver, passed_hops};
+use crate::runtime::TOO_LATE;
+
+/// A process that was asked for comes within this time, or its keeper says why not. That may have been lost.
+const COMING: Duration = Duration::from_secs(800);
 
 /// The state of a hand-over to another process.
 #[derive(Debug, Default)]
@@ -22,8 +26,8 @@ pub(super) struct Passing {
     pub(super) obstacle: Option<String>,
     /// The next process is to be started.
     is_wanted: bool,
-    /// It was asked for, and has not come yet.
-    pub(super) is_awaited: bool,
+    /// It was asked for, and has not come yet. It is given up then.
+    awaited_until: Option<Instant>,
     /// Why the last one did not take over.
     failure: Option<String>,
     /// The frames that have come, and the time since when there are no more, as of the last question.
@@ -35,16 +39,30 @@ impl Passing {
     /// Has the next process started, or says why it cannot be.
     pub(super) fn request_successor(&mut self) -> Result<(), String> {
         self.obstacle.clone().map_or(Ok(()), Err)?;
-        (self.is_wanted, self.is_awaited, self.failure) = (true, true, None);
+        (self.is_wanted, self.failure) = (true, None);
+        self.awaited_until = Some(Instant::now() + COMING);
         Ok(())
     }
 
-    /// Notes how far the hand-over is, and why the last process did not take over, if that is news.
-    pub(super) fn note(&mut self, hand_over: &HandOver, failure: Option<String>) {
+    /// Whether what is asked for now may concern this process alone, or why not: the next one may have read the file already.
+    pub(super) fn check_alone(&self) -> Result<(), &'static str> {
+        match self.awaited_until {
+            _ if self.is_under_way => Err(TOO_LATE),
+            Some(_) => Err("the next process is started already; try again in a moment"),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes how far the hand-over is, and why the last process did not take over, if that is news. The keeper may have `said` it.
+    pub(super) fn note(&mut self, hand_over: &mut HandOver, said: Option<String>) {
         self.is_under_way = hand_over.is_under_way();
         self.has_role = hand_over.has_passed_role();
-        self.is_awaited &= !self.is_under_way && failure.is_none();
-        self.failure = failure.or_else(|| self.failure.take());
+        let failure = hand_over.take_failure();
+        let is_over = self.is_under_way || failure.is_some() || said.is_some();
+        let now = Instant::now();
+        self.awaited_until = self.awaited_until.filter(|until| !is_over && now < *until);
+        // What this process has seen says more than its keeper, which sees no more than an end.
+        self.failure = failure.or_else(|| self.failure.take()).or(said);
     }
 
     /// Whether the next process is to be started. It is once for each request.
@@ -56,7 +74,7 @@ impl Passing {
     pub(super) fn state(&self) -> Option<HandOverState> {
         match &self.failure {
             _ if self.is_under_way => Some(HandOverState::UnderWay),
-            _ if self.is_awaited => Some(HandOverState::Starting),
+            _ if self.awaited_until.is_some() => Some(HandOverState::Starting),
             why => why.clone().map(HandOverState::Failed),
         }
     }

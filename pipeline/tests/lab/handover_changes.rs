@@ -5,9 +5,9 @@ use std::fs;
 use crate::commands::command;
 use crate::dig::dig;
 use crate::harness::{isolated, path, sh, wait_until};
-use crate::keeper::{end, serving, state, tell};
+use crate::keeper::{SOCKET, end, serving, state, tell};
 use crate::kept::{SETTINGS, assert_shown, change, change_until_restart, changes, shown};
-use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, config_file, set_up_tap, upstream};
+use crate::pmdns::{Pmdns, TAP_PORT, TAP_V4, config_file, run, set_up_tap, upstream};
 use crate::stub::Stub;
 
 const STUB_PORT: u16 = 5301;
@@ -116,6 +116,39 @@ fn with_a_file_what_is_hidden_until_a_restart_stays_so_in_a_hand_over() {
         command(&["upstream", "remove", "127.0.0.1:5407"], 0);
         crash();
         assert_shown(&[&[entry, client, limit], &rest[..]].concat());
+        end(kept);
+    });
+}
+
+#[test]
+#[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
+fn what_a_full_disk_does_not_keep_passes_in_a_hand_over() {
+    isolated("handover_changes::what_a_full_disk_does_not_keep_passes_in_a_hand_over", || {
+        let _stub = Stub::start(STUB_PORT);
+        fs::create_dir_all(path("kept")).unwrap();
+        sh(&format!("mount -t tmpfs -o size=1m small {}", path("kept").display()));
+        fs::create_dir_all(path("kept/lists")).unwrap();
+        let kept = Pmdns::start_kept(&format!("{TAP_PORT}{SETTINGS}{}", upstream(STUB_PORT)));
+        set_up_tap();
+        change_all();
+        let full = path("kept/full");
+        fs::write(&full, vec![0; 2 << 20]).expect_err("more than there is room for");
+        // The last page of the file has some room.
+        let mut numbers = 0..100;
+        let late = numbers.find(|number| {
+            let output = run(&[&["block", &format!("late{number}.example")], &SOCKET[..]].concat());
+            println!("{output:?}");
+            String::from_utf8_lossy(&output.stderr).contains("not kept")
+        });
+        let late = format!("late{}.example", late.expect("the disk is full"));
+        upgrade();
+        for name in ["kept.example", "gone.example", &late] {
+            assert_eq!(status(name), "NXDOMAIN", "{name}");
+        }
+        fs::remove_file(full).unwrap();
+        upgrade();
+        command(&["unblock", &late], 0);
+        assert_ne!(status(&late), "NXDOMAIN");
         end(kept);
     });
 }

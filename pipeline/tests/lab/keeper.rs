@@ -14,7 +14,7 @@ use crate::pmdns::{IS_ALONE, Pmdns, TAP_V4, config_file, interface_exists, run, 
 /// Seconds in which clients ask.
 const SECONDS: u32 = 12;
 /// Where the instance of a lab answers operators.
-const SOCKET: [&str; 2] = ["--socket", "/run/lab/pmdns.sock"];
+pub(crate) const SOCKET: [&str; 2] = ["--socket", "/run/lab/pmdns.sock"];
 /// Processes that are killed.
 const KILLS: u32 = 4;
 /// Names that are asked.
@@ -38,7 +38,7 @@ fn another_process_takes_over_when_it_is_asked_for() {
             // A key that a reload cannot change in the process that runs.
             config_file(&config.replace("32MiB", "24MiB"));
             let told = tell(&["reload"]);
-            assert!(told.contains("the next process takes over with cache.size"), "{told}");
+            assert!(told.contains("takes over with cache.size; its cache begins empty"), "{told}");
             assert!(told.contains("has taken over as process"), "{told}");
             assert_ne!(serving(), second);
             ask(&mut connect());
@@ -71,6 +71,17 @@ fn another_process_takes_over_when_it_is_asked_for() {
         thread::sleep(Duration::from_secs(1));
         let failed = run(&["upgrade", SOCKET[0], SOCKET[1]]);
         assert!(String::from_utf8_lossy(&failed.stderr).contains("cache.size"), "{failed:?}");
+        // Nobody would find this process there. What it can take over is in use.
+        let blocked = "\n[block]\nnames = [\"blocked.example\"]\n";
+        config_file(&format!("{}{blocked}", config.replace("pmdns.sock", "other.sock")));
+        let told = tell(&["config", "--diff"]);
+        let restart = "restart for cache.size, control.socket, port[0].query_sources: another `control.socket`";
+        assert!(told.contains(&format!("a reload: {restart}")), "{told}");
+        let told = tell(&["reload"]);
+        assert!(told.contains(restart) && told.contains("1 blocked names"), "{told}");
+        let failed = run(&["upgrade", SOCKET[0], SOCKET[1]]);
+        let why = String::from_utf8_lossy(&failed.stderr);
+        assert!(why.contains(&format!("process {last} is not at")), "{failed:?}");
         // One that the keeper has not started does not take over.
         let file = config_file(&config);
         let foreign = run(&["run", "--config", file.to_str().unwrap()]);
@@ -114,6 +125,13 @@ fn a_crash_costs_neither_the_cache_nor_the_ports() {
         // Nobody could be asked.
         ask_all();
         kept.wait_for_times("comes with", KILLS as usize);
+        // One that does not work any more is ended, though it is stopped.
+        let stopped = serving();
+        sh(&format!("kill -STOP {stopped}"));
+        let ended = format!("process {stopped} has ended: signal: 6 (SIGABRT)");
+        wait_until("it is ended", || kept.log().contains(&ended));
+        first_answer();
+        ask_all();
         end(kept);
     });
 }

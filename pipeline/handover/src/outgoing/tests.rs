@@ -131,3 +131,22 @@ fn changes_wait_from_the_offer_on() {
     outgoing.turn(now + Duration::from_secs(1));
     assert!(!outgoing.connected(None, now), "it may still greet");
 }
+
+#[test]
+fn why_the_next_process_has_ended_is_said_by_its_keeper_if_it_has_one() {
+    let now = Instant::now();
+    for keeper in [None, Some(7)] {
+        let mut outgoing = Outgoing::new(HandoverLimits::default());
+        outgoing.connected(keeper, now);
+        let hello = Hello { protocol: PROTOCOL, version: "1".to_owned(), keeper };
+        outgoing.receive(FromIncoming::Hello(hello), Offer::default, now);
+        outgoing.closed();
+        assert_eq!(outgoing.take_failure().is_some(), keeper.is_none());
+        assert_eq!(outgoing.take_failure(), None, "once");
+    }
+    // Its end does not hide why it was ended.
+    let mut outgoing = serving(1, now);
+    outgoing.turn(now + HandoverLimits::default().passing);
+    outgoing.closed();
+    assert!(outgoing.take_failure().is_some_and(|why| why.contains("takes too long")));
+}

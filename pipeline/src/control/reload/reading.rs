@@ -1,5 +1,6 @@
 //! The work of a reload's thread: it reads the files and makes the rules.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use pmdns_config::files::read_clients;
@@ -10,11 +11,9 @@ use pmdns_stages::policy::Digest;
 use pmdns_streams::tls::Certificate;
 
 use super::ReloadError;
+use super::succession::{Succession, Successor};
 use crate::control::metrics::server::{MetricsError, MetricsListener};
 use pmdns_changes::reload::ReloadSource;
-
-/// The most keys that are named when another process is needed for them.
-const MAX_SHOWN: usize = 10;
 
 /// The result of reading.
 pub(super) struct Read {
@@ -27,6 +26,8 @@ pub(super) struct Read {
     /// The file of clients, if it was read anew.
     pub(super) clients: Option<Vec<(Prefix, u8)>>,
     pub(super) fresh: Fresh,
+    /// Who brings the other keys into use.
+    pub(super) successor: Successor,
     /// Where metrics are served from now on, if that is another address.
     pub(super) metrics: Option<Option<MetricsListener>>,
 }
@@ -57,6 +58,7 @@ impl Written {
 pub(super) fn read(
     path: &Path,
     (source, written): (ReloadSource, Written),
+    succession: &Succession,
     builder: RulesBuilder,
     certificate: Option<Certificate>,
     in_use: &Config,
@@ -68,6 +70,7 @@ pub(super) fn read(
         text: written,
         clients: None,
         fresh,
+        successor: Successor::Next,
         metrics: None,
     };
     let (config, overlay) = match source {
@@ -86,13 +89,13 @@ pub(super) fn read(
     // Changes of these need another process.
     let (clients, control) = (in_use.clients.clone(), in_use.control.clone());
     let base = Config { clients, control, ..text.config.clone() };
-    let base =
-        base.following(in_use).map_err(|error| ReloadError::Other(Box::new(error.into())))?;
+    let successor = succession.to(in_use, &text.config);
+    let base = base.following(in_use).map_err(|error| left(&error, &successor))?;
     let config = overlay.apply(&base).map_err(ReloadError::Overlay)?;
     let clients = Some(read_clients(&config)?);
     // With changes an upstream's place is not that in the file.
     let of_file = Some(&text).filter(|_| overlay.is_empty());
-    let fresh = builder.make(&config).map_err(|error| in_file(error, of_file))?;
+    let fresh = builder.make(&config).map_err(|error| in_file(error, of_file, &successor))?;
     let fresh = Fresh::All(fresh.into());
     let is_taken = |error: MetricsError| text.of_machine("metrics.listen", error.to_string());
     let metrics = match config.metrics.listen {
@@ -100,29 +103,27 @@ pub(super) fn read(
         listen => Some(listen.map(MetricsListener::bind).transpose().map_err(is_taken)?),
     };
     certificate.map_or(Ok(()), |certificate| certificate.reload())?;
-    Ok(Read { config, base: Some(base), text: Written::of(&text), clients, fresh, metrics })
+    let base = Some(base);
+    Ok(Read { config, base, text: Written::of(&text), clients, fresh, successor, metrics })
 }
 
 /// An error with the file and the line of its key, if it has one.
-fn in_file(error: BuildError, text: Option<&ConfigText>) -> ReloadError {
+fn in_file(error: BuildError, text: Option<&ConfigText>, successor: &Successor) -> ReloadError {
     let key = match &error {
         // There is no slot, but another process has all of them.
         BuildError::Upstreams(upstreams) => upstreams.key(),
         BuildError::Rules(_) | BuildError::Cookies(_) => None,
     };
     let Some(key) = key else { return error.into() };
-    let of_line = |text: &ConfigText| text.of_machine(&key, error.to_string()).into();
-    ReloadError::Other(Box::new(text.map(of_line).unwrap_or_else(|| error.into())))
+    match text {
+        Some(text) => left(&text.of_machine(&key, error.to_string()), successor),
+        None => left(&error, successor),
+    }
 }
 
-/// The message about changed keys that need another process, and `how` there will be one.
-pub(super) fn other_process_for(how: &str, changed: &[String]) -> String {
-    let (shown, others) = changed.split_at(changed.len().min(MAX_SHOWN));
-    match (shown.is_empty(), others.len()) {
-        (true, _) => String::new(),
-        (false, 0) => format!("; {how} {}", shown.join(", ")),
-        (false, more) => format!("; {how} {} and {more} more", shown.join(", ")),
-    }
+/// This process cannot take the file over, because of `error`.
+fn left(error: &impl Display, successor: &Successor) -> ReloadError {
+    successor.instead_of(error).map_or_else(ReloadError::Restart, ReloadError::Next)
 }
 
 /// Describes rules in one line.

@@ -61,11 +61,39 @@ fn news_that_a_failed_reload_took_are_owed_and_taken_from_the_configuration_in_u
 #[test]
 fn d08_a_restart_is_asked_for_key_by_key() {
     let keys: Vec<String> = (0..12).map(|number| format!("upstream[{number}]")).collect();
-    assert_eq!(other_process_for("restart for", &[]), "");
-    let told = other_process_for("restart for", &keys[..2]);
-    assert_eq!(told, "; restart for upstream[0], upstream[1]");
-    let told = other_process_for("restart for", &keys);
+    let nobody = Successor::Nobody("no keeper".to_owned());
+    assert_eq!(nobody.describe(&[]), None);
+    let told = nobody.describe(&keys[..2]).unwrap();
+    assert_eq!(told, "restart for upstream[0], upstream[1]: no keeper");
+    let told = Successor::Next.describe(&keys).unwrap();
     assert!(told.ends_with("upstream[9] and 2 more"), "{told}");
+}
+
+#[test]
+fn what_follows_depends_on_what_stands_between_both_configurations() {
+    let in_use =
+        config("[[view]]\nname = \"a\"\nclients = [\"192.0.2.1/32\"]\nqueries_per_second = 9\n");
+    let other_socket: Obstacle = |one, other| {
+        (one.control.socket != other.control.socket).then(|| "another socket".to_owned())
+    };
+    let to = |obstacle: Result<Obstacle, &str>, next: &Config| {
+        let obstacle = obstacle.map_err(str::to_owned);
+        Succession { obstacle, cache_basis: in_use.cache_basis() }.to(&in_use, next)
+    };
+    let told = to(Err("no keeper"), &in_use);
+    assert_eq!(told, Successor::Nobody("no keeper".to_owned()));
+    assert_eq!(to(Ok(other_socket), &in_use), Successor::Next);
+    let mut next = in_use.clone();
+    next.control.socket = "other".into();
+    assert_eq!(to(Ok(other_socket), &next), Successor::Nobody("another socket".to_owned()));
+    next = in_use.clone();
+    next.cache.size = "9MiB".parse().unwrap();
+    assert_eq!(to(Ok(other_socket), &next), Successor::NextWithoutCache);
+    let told = Successor::NextWithoutCache.describe(&["cache.size".to_owned()]).unwrap();
+    assert!(told.ends_with("cache.size; its cache begins empty, or with its snapshot"), "{told}");
+    // Its place stays in this process, and a new one has no such place.
+    next = Config { views: Vec::new(), ..in_use.clone() };
+    assert_eq!(to(Ok(other_socket), &next), Successor::NextWithoutCache);
 }
 
 #[test]
@@ -90,7 +118,8 @@ fn what_this_process_cannot_take_over_is_left_to_the_next_one_if_there_can_be_on
     std::fs::write(&file, text(1..32)).unwrap();
     for has_successor in [false, true] {
         let before = rules(&reloader);
-        reloader.set_successor(has_successor);
+        let none: Obstacle = |_, _| None;
+        reloader.set_successor(if has_successor { Ok(none) } else { Err(String::new()) });
         reloader.ask();
         finish(&mut reloader, Instant::now());
         assert_eq!(reloader.take_successor_request(), has_successor);
