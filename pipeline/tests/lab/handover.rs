@@ -37,6 +37,8 @@ pub(crate) const TCP: &str = "127.0.0.1:5399";
 /// A query for `n1.bulk.test` A with RD, behind its length.
 pub(crate) const QUERY: &[u8] =
     b"\x00\x1e\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04bulk\x04test\x00\x00\x01\x00\x01";
+/// Its address, at the end of the answer.
+const ADDRESS: [u8; 4] = [10, 200, 0, 2];
 
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
@@ -86,6 +88,7 @@ fn follow_each_other(name: &str, more: &[&str]) {
         // What the kernel could give to no queue it counts as dropped.
         let interface = sh("ip -s -s link show pm0");
         assert!(report.contains("Queries lost:         0 (0.00%)"), "{report}\n{interface}");
+        assert!(report.contains("NOERROR") && report.contains("(100.00%)"), "{report}");
         assert!(connections > 100, "only {connections} connections were answered");
         println!("{connections} connections, none lost\n{report}");
         for (when, times) in ["between hand-overs", "in hand-overs"].iter().zip(hits) {
@@ -110,7 +113,9 @@ fn time_hits(is_over: &AtomicBool, is_under_way: &AtomicBool) -> [Vec<Duration>;
         let when = usize::from(is_under_way.load(Ordering::Relaxed));
         let begun = Instant::now();
         client.send(&QUERY[2..]).unwrap();
-        client.recv(&mut [0; 512]).unwrap();
+        let mut reply = [0; 512];
+        let len = client.recv(&mut reply).unwrap();
+        assert!(reply[..len].ends_with(&ADDRESS), "{reply:?}");
         times[when].push(begun.elapsed());
         thread::sleep(Duration::from_millis(1));
     }

@@ -10,14 +10,14 @@ use std::thread;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::handover::{DRAINS, QUERY, answered, ask, connect_to, until};
+use crate::handover::{DRAINS, EACH, QUERY, answered, ask, connect_to, longer, until};
 use crate::harness::{isolated, sh};
 use crate::nsd;
 use crate::pmdns::{COMMON, IS_ALONE, Pmdns, TAP_PORT, set_up_tap, upstream};
 use crate::secure_streams::{NAME, SERVER, stream_settings, write_certificate};
 
-/// Processes that follow the first one.
-const PROCESSES: usize = 3;
+/// Seconds of processes that follow the first one.
+const SECONDS: u32 = 12;
 
 type Encrypted = StreamOwned<ClientConnection, TcpStream>;
 
@@ -47,7 +47,8 @@ fn connections_of_every_transport_outlive_a_hand_over() {
                 threads.spawn(|| until(&is_over, || ask(&mut clients.tls()))),
                 threads.spawn(|| until(&is_over, || ask_https(&mut clients.https()))),
             );
-            for number in 0..PROCESSES {
+            let processes = longer("SECONDS", SECONDS) / EACH;
+            for number in 0..processes {
                 let (mut half, mut tls, mut https) =
                     (clients.tcp(), clients.tls(), clients.https());
                 half.write_all(&QUERY[..QUERY.len() / 2]).unwrap();
@@ -68,7 +69,7 @@ fn connections_of_every_transport_outlive_a_hand_over() {
             }
             is_over.store(true, Ordering::Relaxed);
             let counts = [tcp, tls, https].map(|thread| thread.join().unwrap());
-            println!("{PROCESSES} hand-overs, connections over TCP, TLS and HTTPS: {counts:?}");
+            println!("{processes} hand-overs, connections over TCP, TLS and HTTPS: {counts:?}");
             assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
         });
         running.stop();
