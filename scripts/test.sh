@@ -130,7 +130,7 @@ api() {
 # Hand-overs, crashes, and pairs of nodes.
 handover() { as_root "${LABS[@]}" -- --include-ignored --test-threads=1 --nocapture handover keeper:: kills:: standby::; }
 
-# 50 hand-overs on a TAP port with one queue, with two, on one over AF_XDP, and with streams. One over memif and one over virtio-user.
+# 50 hand-overs on a TAP port with one queue, with two, on one over AF_XDP, and with streams. One over memif, one over virtio-user.
 handover-long() {
     PMDNS_HANDOVER_RATE=50000 PMDNS_HANDOVER_SECONDS=200 \
         as_root cargo test --release -p pmdns --test lab -- --include-ignored --test-threads=1 --nocapture \

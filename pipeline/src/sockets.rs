@@ -94,6 +94,15 @@ impl OpenSockets {
         }
     }
 
+    /// Where answers come from, and for which settings.
+    pub(crate) fn take_answers(&mut self) -> Option<(u64, OwnedFd)> {
+        let basis = self.0.iter().find_map(|(passed, _)| match passed {
+            Passed::Answers(basis) => Some(*basis),
+            _ => None,
+        })?;
+        Some((basis, self.take_passed(&Passed::Answers(basis))?))
+    }
+
     /// The changes of operators, and whether those of clients are among them.
     pub(crate) fn take_changes(&mut self) -> Option<(OwnedFd, bool)> {
         let has_clients = self.0.iter().find_map(|(passed, _)| match passed {

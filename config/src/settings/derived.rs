@@ -23,10 +23,16 @@ impl Config {
     /// The settings that the cache's memory and the answers in it depend on, beside the [scopes](Config::scope_map) of views. A
     /// process with the same ones can go on with it.
     pub fn cache_basis(&self) -> String {
-        let Self { cache, client_subnet, dnssec, answers, .. } = self;
+        let Self { cache, answers, .. } = self;
         let memory = (cache.size, cache.pages, cache.numa_node, self.slow_path_shards());
         let bodies = (answers.max_udp_size, self.streams.are_configured());
-        format!("{:?}", (memory, bodies, client_subnet, dnssec))
+        format!("{:?}", (memory, bodies, self.answers_basis()))
+    }
+
+    /// Those that decide which answers upstreams give, and which of these are taken. A process with the same ones can have the
+    /// answers, whatever its memory is.
+    pub fn answers_basis(&self) -> String {
+        format!("{:?}", (&self.client_subnet, &self.dnssec))
     }
 
     /// Which of the ports `upstream` is asked over: an index into `ports`. `None`: the kernel's sockets.

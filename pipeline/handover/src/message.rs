@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::keeper::ProcessId;
 
 /// The version of these messages, of what passes with them, and of the order in which they are said.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// The longest message, in bytes.
 pub const MAX_MESSAGE: usize = 64 << 10;
@@ -173,6 +173,9 @@ pub enum Passed {
     Tap(String),
     /// One end of the way for frames between both processes: the names of the outgoing one's ports, by number.
     Relay(Vec<String>),
+    /// Where the answers of the cache come from, for a process that asks for them: it cannot go on with the memory. With it comes
+    /// a digest of the settings that their truth depends on.
+    Answers(u64),
     /// The changes of operators that hold, as lines in memory.
     Changes {
         /// Whether those of clients are among them, and hold in the place of those that files have.

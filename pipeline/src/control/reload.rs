@@ -137,7 +137,7 @@ impl Reloader {
             version: 0,
             succession: Succession {
                 obstacle: Err(NO_KEEPER.to_owned()),
-                cache_basis: running.cache_basis(),
+                answers_basis: running.answers_basis(),
             },
             wants_successor: false,
         }

@@ -34,6 +34,10 @@ impl CacheWriting {
         Self { jobs, basis: config.cache_basis(), under_way: None, told: None }
     }
 
+    pub(super) fn jobs(&self) -> &CacheJobs {
+        &self.jobs
+    }
+
     /// What another process has to know, and a copy of the memory's descriptor. `config` is in use, with its views. `None`: it
     /// cannot pass.
     pub(super) fn passed(&self, config: &Config) -> io::Result<Option<(PassedCache, OwnedFd)>> {
@@ -99,28 +103,28 @@ pub(crate) fn adopted(
     config: &Config,
     passed: Option<(PassedCache, OwnedFd)>,
 ) -> Option<PassedMemory> {
-    let begins_empty = |why: &str| tracing::info!("the cache begins empty: {why}");
+    let is_left = |why: &str| tracing::info!("the memory of the cache is not taken over: {why}");
     let Some((facts, memory)) = passed else {
-        begins_empty(match std::env::var_os(CACHE).is_some_and(|cache| cache == EMPTY) {
+        is_left(match std::env::var_os(CACHE).is_some_and(|cache| cache == EMPTY) {
             true => "processes have crashed again and again, and it may be the cause",
-            false => "the memory of the process before cannot pass (`cache.pages`)",
+            false => "that of the process before cannot pass (`cache.pages`)",
         });
         return None;
     };
     if facts.layout != LAYOUT {
-        begins_empty("that of the running process is laid out otherwise");
+        is_left("that of the running process is laid out otherwise");
         return None;
     }
     let seed = Seed::of(facts.seed);
     if facts.settings != digest(&config.cache_basis(), config, seed) {
-        begins_empty("that of the running process is of other settings");
+        is_left("that of the running process is of other settings");
         return None;
     }
     let Some(clock) = Clock::following(facts.clock) else {
-        begins_empty("this process cannot have the seconds of the running one");
+        is_left("this process cannot have the seconds of the running one");
         return None;
     };
-    let adopted = Arena::adopt(memory).inspect_err(|error| begins_empty(&error.to_string()));
+    let adopted = Arena::adopt(memory).inspect_err(|error| is_left(&error.to_string()));
     let (arena, report) = adopted.ok()?;
     Some(PassedMemory { arena, report, seed, clock })
 }

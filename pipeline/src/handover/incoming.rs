@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
+use pmdns_engine::snapshot::CacheJobs;
 use pmdns_handover::{
     FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, Offer, PassedDevice,
     PassedHop, PassedTap,
 };
 
+use super::answers::AnswersFromBefore;
 use super::channel::{Channel, MAX_PACKETS, Received};
 use super::obstacles::obstacle;
 use super::passed::check;
@@ -41,6 +43,7 @@ pub struct TakeOver {
     before: Option<Channel>,
     /// What came with the offer.
     sockets: OpenSockets,
+    answers: Option<AnswersFromBefore>,
     /// What it has said with them. The role is what operators have said last.
     offer: Box<Offer>,
     /// When the process before has closed the channel.
@@ -91,8 +94,9 @@ impl TakeOver {
         let (limits, keeper) = (HandoverLimits::default(), living_keeper());
         let machine = Incoming::new(limits, crate::VERSION, keeper, Instant::now());
         let channel = Some(channel);
-        let (sockets, offer, stop) = Default::default();
-        let mut begun = Self { machine, channel, before: None, sockets, offer, left: None, stop };
+        let (sockets, answers, offer, stop) = Default::default();
+        let (before, left) = (None, None);
+        let mut begun = Self { machine, channel, before, sockets, answers, offer, left, stop };
         loop {
             match begun.next()? {
                 IncomingOutput::Prepare(offer) => {
@@ -134,7 +138,20 @@ impl TakeOver {
     /// The sockets of the process before. From now on this one may be told to `stop`.
     pub(crate) fn take_sockets(&mut self, stop: &Arc<AtomicBool>) -> OpenSockets {
         self.stop = Arc::clone(stop);
+        self.answers = AnswersFromBefore::of(&mut self.sockets);
         std::mem::take(&mut self.sockets)
+    }
+
+    /// This process runs, and has not come with the cache's memory: it gets the answers, which come while it serves. `false`: there
+    /// are none.
+    pub(crate) fn take_answers(
+        &mut self,
+        config: &Config,
+        jobs: &CacheJobs,
+        core: Option<usize>,
+    ) -> bool {
+        let answers = self.answers.take();
+        answers.is_some_and(|answers| answers.take(config, jobs.clone(), core))
     }
 
     /// Everything is prepared but for these devices: waits until this process may serve.

@@ -1,6 +1,8 @@
 //! One process takes over from another: the sockets between them, and what passes. [`pmdns_handover`] decides each step.
 
 #[cfg(feature = "dpdk")]
+mod answers;
+#[cfg(feature = "dpdk")]
 mod cache;
 #[cfg(feature = "dpdk")]
 mod channel;

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use pmdns_config::Config;
 use pmdns_handover::{FromIncoming, Offer, Passed, PassedDevice, PassedHop};
 
+use super::answers::AnswersToNext;
 use super::relay::RelayToNext;
 use crate::sockets::OpenSockets;
 
@@ -15,6 +16,7 @@ pub(super) struct Offered {
     devices: Vec<PassedDevice>,
     hops: Vec<PassedHop>,
     pub(super) relay: RelayToNext,
+    pub(super) answers: AnswersToNext,
     /// Changes of operators in memory, and whether those of clients are among them; or why they cannot pass.
     changes: Option<Result<(OwnedFd, bool), String>>,
 }
@@ -23,7 +25,14 @@ impl Offered {
     /// Nothing is known yet.
     pub(super) fn new(config: &Config) -> Self {
         let (devices, hops, changes) = Default::default();
-        Self { devices, hops, relay: RelayToNext::new(config), changes }
+        let (relay, answers) = (RelayToNext::new(config), AnswersToNext::new(config));
+        Self { devices, hops, relay, answers, changes }
+    }
+
+    /// Makes ways to another process.
+    pub(super) fn renew(&mut self) {
+        self.relay.renew();
+        self.answers.renew();
     }
 
     pub(super) fn set_ports(&mut self, devices: Vec<PassedDevice>, hops: Vec<PassedHop>) {
@@ -53,6 +62,10 @@ impl Offered {
         sockets: &'s OpenSockets,
     ) -> (Vec<Passed>, Vec<BorrowedFd<'s>>) {
         let (mut passed, mut descriptors) = self.relay.passed(sockets);
+        if let Some((way, end)) = self.answers.passed() {
+            passed.push(way);
+            descriptors.push(end);
+        }
         if let Some(Ok((memory, has_clients))) = &self.changes {
             passed.push(Passed::Changes { has_clients: *has_clients });
             descriptors.push(memory.as_fd());

@@ -290,7 +290,7 @@ impl HandOver {
             // The other process may have been the last one that had something kept.
             self.is_stale = true;
         }
-        if was_draining && is_idle() {
+        if was_draining && !self.offered.answers.are_under_way() && is_idle() {
             self.machine.drained();
         }
         if self.machine.is_closing() && are_closed {
@@ -321,7 +321,7 @@ impl HandOver {
         match refusal {
             None => {
                 self.sockets.drop_lost_taps();
-                self.offered.relay.renew();
+                self.offered.renew();
                 (self.channel, self.is_closed) = (Some(channel), false);
             }
             Some(why) => {
@@ -386,6 +386,9 @@ impl HandOver {
                 if let Err(error) = self.xdp.iter().try_for_each(XdpSteering::to_kernel) {
                     self.machine
                         .misunderstood(format!("a port over AF_XDP does not pass: {error}"));
+                }
+                if let Some(cache) = &self.cache {
+                    self.offered.answers.send(cache.jobs());
                 }
                 return Some(Step::Drain);
             }

@@ -27,6 +27,7 @@ pub(super) fn check(passed: &[Passed], sockets: &[OwnedFd]) -> Result<(), String
             Passed::Changes { .. } => "changes at run time".to_owned(),
             Passed::Tap(name) => format!("the tap {name}"),
             Passed::Relay(_) => "the way for frames".to_owned(),
+            Passed::Answers(_) => "the way for answers".to_owned(),
         };
         return Err(format!("it has passed {wrong} as {what}; stop it, then start this one"));
     }
@@ -51,14 +52,14 @@ fn difference(passed: &Passed, socket: &OwnedFd) -> io::Result<Option<&'static s
             .as_socket()
             .is_some_and(|address| (address.ip(), address.port()) == (wanted.ip(), wanted.port())),
         Passed::LocalSocket(_, wanted) => socket.local_addr()?.as_pathname() == Some(wanted),
-        Passed::Relay(_) => socket.peer_addr()?.domain() == Domain::UNIX,
+        Passed::Relay(_) | Passed::Answers(_) => socket.peer_addr()?.domain() == Domain::UNIX,
         // Memory is tried when it is mapped or read.
         Passed::Cache(_) | Passed::Crashes | Passed::Changes { .. } | Passed::Tap(_) => {
             return Ok(None);
         }
     };
     let listens = || match passed {
-        Passed::Relay(_) => Ok(true),
+        Passed::Relay(_) | Passed::Answers(_) => Ok(true),
         // Whoever is connected gets packets of one sender.
         Passed::Packets(..) => {
             Ok(socket.protocol()? == Some(Protocol::UDP) && socket.peer_addr().is_err())

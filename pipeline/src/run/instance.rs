@@ -102,9 +102,12 @@ impl<'c> Instance<'c> {
             take_over.prepared(services.ports.wanted(config))?;
             services.set_role(take_over.role());
         }
-        let has_come_with_cache = engine.take_cache(config)?;
+        let mut has_come_with_cache = engine.take_cache(config)?;
         hand_over.set_cache(services.cache_jobs.clone(), config, take_over.is_none());
         let running = engine.start(config, true)?;
+        if let Some(take_over) = take_over.as_mut().filter(|_| !has_come_with_cache) {
+            has_come_with_cache = take_over.take_answers(config, &services.cache_jobs, core);
+        }
         services.streams = streams.map(|open| open.start(config, spare)).transpose()?;
         let keeper = keeper(config, &services.cache_jobs, !has_come_with_cache, core)?;
         services.snapshot = keeper.as_ref().map(SnapshotKeeper::counters);

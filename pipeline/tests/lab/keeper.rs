@@ -38,7 +38,7 @@ fn another_process_takes_over_when_it_is_asked_for() {
             // A key that a reload cannot change in the process that runs.
             config_file(&config.replace("32MiB", "24MiB"));
             let told = tell(&["reload"]);
-            assert!(told.contains("takes over with cache.size; its cache begins empty"), "{told}");
+            assert!(told.contains("the next process takes over with cache.size\n"), "{told}");
             assert!(told.contains("has taken over as process"), "{told}");
             assert_ne!(serving(), second);
             ask(&mut connect());

@@ -14,15 +14,15 @@ pub const NO_KEEPER: &str =
 /// The most keys that are named when another process is needed for them.
 const MAX_SHOWN: usize = 10;
 const NEXT: &str = "the next process takes over";
-const EMPTY: &str = "its cache begins empty, or with its snapshot";
+const LOST: &str = "not all answers of the cache pass";
 
 /// What another process needs to take over from this one.
 #[derive(Clone, Debug)]
 pub(super) struct Succession {
     /// Or why nobody can take over, whatever the file says.
     pub(super) obstacle: Result<Obstacle, String>,
-    /// The [settings](Config::cache_basis) of the cache. A reload changes none of them.
-    pub(super) cache_basis: String,
+    /// The [settings](Config::answers_basis) that answers depend on. A reload changes none of them.
+    pub(super) answers_basis: String,
 }
 
 impl Succession {
@@ -37,8 +37,8 @@ impl Succession {
             Ok(both) => both.scope_map(),
             Err(_) => in_use.scope_map(),
         };
-        let has_cache = next.cache_basis() == self.cache_basis && next.scope_map() == views;
-        if has_cache { Successor::Next } else { Successor::NextWithoutCache }
+        let has_all = next.answers_basis() == self.answers_basis && next.scope_map() == views;
+        if has_all { Successor::Next } else { Successor::NextWithLoss }
     }
 }
 
@@ -47,8 +47,8 @@ impl Succession {
 pub(super) enum Successor {
     /// Another process, which takes over.
     Next,
-    /// The same, whose cache begins empty.
-    NextWithoutCache,
+    /// The same, to which not all answers of the cache pass.
+    NextWithLoss,
     /// Nobody but an operator who restarts pmdns, and why.
     Nobody(String),
 }
@@ -63,7 +63,7 @@ impl Successor {
         }
         let sentence = match self {
             Self::Next => format!("{NEXT} with {keys}"),
-            Self::NextWithoutCache => format!("{NEXT} with {keys}; {EMPTY}"),
+            Self::NextWithLoss => format!("{NEXT} with {keys}; {LOST}"),
             Self::Nobody(why) => format!("restart for {keys}: {why}"),
         };
         (!changed.is_empty()).then_some(sentence)
@@ -74,7 +74,7 @@ impl Successor {
     pub(super) fn instead_of(&self, error: &impl Display) -> Result<String, String> {
         match self {
             Self::Next => Ok(format!("{NEXT}, because {error}")),
-            Self::NextWithoutCache => Ok(format!("{NEXT}, because {error}; {EMPTY}")),
+            Self::NextWithLoss => Ok(format!("{NEXT}, because {error}; {LOST}")),
             Self::Nobody(why) => Err(format!("{error}; restart pmdns: {why}")),
         }
     }
