@@ -27,6 +27,8 @@ mod malformed_dns;
 mod messages;
 #[path = "lab/nsd.rs"]
 mod nsd;
+#[path = "lab/pair_client.rs"]
+mod pair_client;
 #[path = "lab/pcap.rs"]
 mod pcap;
 #[path = "lab/pmdns.rs"]
