@@ -125,6 +125,11 @@ fn run(config: &Path) -> Result<Report, Failure> {
     let left = LeftByCrash::of_environment().map_err(Failure::Left)?;
     let text = ConfigText::read(config)?;
     let written = Written::of(&text);
+    // Of a crash it was checked, and what that has left is not free. What a process has that runs counts as free.
+    if left.is_none() && text.error.is_none() {
+        TakeOver::check(&text.config).map_err(RunError::from)?;
+        check::require(&text)?;
+    }
     let before = match (left, &text.error) {
         (Some(left), _) => Before::Crash(left),
         (None, Some(_)) => Before::Nothing,
@@ -132,10 +137,6 @@ fn run(config: &Path) -> Result<Report, Failure> {
             .map_err(RunError::from)?
             .map_or(Before::Nothing, Before::Process),
     };
-    // What a process before has passes from it.
-    if matches!(before, Before::Nothing) || text.error.is_some() {
-        check::require(&text)?;
-    }
     Ok(run::run(&text.into_config()?, written, config, before)?)
 }
 

@@ -31,6 +31,8 @@ pub(crate) fn wait(instance: &ApiClient, before: u32) -> Result<InstanceState, S
 #[derive(Default)]
 struct Progress {
     has_begun: bool,
+    /// The process that takes over.
+    next: Option<u32>,
 }
 
 impl Progress {
@@ -46,14 +48,20 @@ impl Progress {
             Some(InstanceState { hand_over: Some(HandOverState::Failed(why)), .. }) => {
                 return Some(Err(why));
             }
-            Some(InstanceState { hand_over: Some(HandOverState::UnderWay), .. }) | None => {
-                self.has_begun = true;
+            Some(InstanceState { hand_over: Some(HandOverState::UnderWay(next)), .. }) => {
+                (self.has_begun, self.next) = (true, next);
             }
+            None => self.has_begun = true,
             Some(_) => {}
         }
         let most = if self.has_begun { PATIENCE } else { BEGINNING };
-        let late = "the next process does not take over; its log says why".to_owned();
-        (since >= most).then_some(Err(late))
+        let late = || match self.next {
+            Some(next) => format!(
+                "process {next} takes long, and has 10 minutes: `pmdns state` shows who serves; `kill {next}` ends it"
+            ),
+            None => "it is started, and does not come; its log says why".to_owned(),
+        };
+        (since >= most).then(|| Err(late()))
     }
 }
 
@@ -69,7 +77,7 @@ mod tests {
     fn another_process_is_the_end() {
         let mut progress = Progress::default();
         assert!(progress.note(state(1, None), 1, Duration::ZERO).is_none());
-        let under_way = Some(HandOverState::UnderWay);
+        let under_way = Some(HandOverState::UnderWay(Some(2)));
         assert!(progress.note(state(1, under_way), 1, BEGINNING).is_none());
         assert!(progress.note(None, 1, BEGINNING).is_none(), "nobody answers for a moment");
         let outcome = progress.note(state(2, None), 1, BEGINNING);
@@ -82,8 +90,9 @@ mod tests {
         let outcome = Progress::default().note(state(1, failed), 1, Duration::ZERO);
         assert_eq!(outcome.unwrap().unwrap_err(), "no room");
         assert!(Progress::default().note(state(1, None), 1, BEGINNING).unwrap().is_err());
-        let mut begun = Progress { has_begun: true };
+        let mut begun = Progress { has_begun: true, next: Some(7) };
         assert!(begun.note(state(1, None), 1, BEGINNING).is_none());
-        assert!(begun.note(None, 1, PATIENCE).unwrap().is_err());
+        let late = begun.note(None, 1, PATIENCE).unwrap().unwrap_err();
+        assert!(late.contains("`kill 7` ends it"), "{late}");
     }
 }

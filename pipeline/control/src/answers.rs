@@ -37,8 +37,8 @@ pub struct InstanceState {
 pub enum HandOverState {
     /// The next process was asked for, and has not come yet.
     Starting,
-    /// Another process takes over.
-    UnderWay,
+    /// Another process takes over: its number.
+    UnderWay(Option<u32>),
     /// The last one did not, and why.
     Failed(String),
 }

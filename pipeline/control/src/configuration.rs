@@ -14,7 +14,10 @@ impl fmt::Display for InstanceState {
         writeln!(f, "pmdns {version}, process {}, up for {uptime_seconds} s", self.process)?;
         match &self.hand_over {
             Some(HandOverState::Starting) => writeln!(f, "the next process is started")?,
-            Some(HandOverState::UnderWay) => writeln!(f, "another process takes over")?,
+            Some(HandOverState::UnderWay(Some(process))) => {
+                writeln!(f, "process {process} takes over")?;
+            }
+            Some(HandOverState::UnderWay(None)) => writeln!(f, "another process takes over")?,
             Some(HandOverState::Failed(why)) => writeln!(f, "no other process took over: {why}")?,
             None => {}
         }

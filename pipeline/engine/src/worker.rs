@@ -224,7 +224,8 @@ impl Worker {
             self.poll_ports(end);
             self.take_probes();
             self.take_relayed();
-            self.tally.published_ticks = end;
+            // What had come by then is read, though this core may have been interrupted since.
+            self.tally.published_ticks = start;
             self.publish();
             self.tally.housekeeping_ticks += self.means.clock.now().saturating_sub(end);
         }

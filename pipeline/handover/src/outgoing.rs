@@ -339,7 +339,7 @@ fn refusal(hello: &Hello, own_keeper: Option<ProcessId>) -> Option<String> {
     if *protocol != PROTOCOL {
         return Some(format!(
             "pmdns {version} hands over by protocol {protocol}, and the running one by {PROTOCOL}: \
-             stop it, then start the other one"
+             restart the service"
         ));
     }
     let is_foreign = own_keeper.is_some() && own_keeper != *keeper;

@@ -28,8 +28,9 @@ pub(crate) struct HandoverSocket(Socket);
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: Socket,
-    /// The process at the other end.
+    /// The process at the other end, and its number.
     peer: OwnedFd,
+    number: u32,
 }
 
 /// A packet, or that nothing comes any more.
@@ -107,13 +108,22 @@ impl Channel {
     fn new(socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let peer = socket_peercred(&socket)?;
+        let number = peer.pid.as_raw_nonzero().get().unsigned_abs();
         if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                format!("user {} may not take over", peer.uid.as_raw()),
+                format!(
+                    "process {number} at its other end is of user {}, and no process of another user but root's is trusted",
+                    peer.uid.as_raw()
+                ),
             ));
         }
-        Ok(Self { socket, peer: pidfd_open(peer.pid, PidfdFlags::empty())? })
+        Ok(Self { socket, peer: pidfd_open(peer.pid, PidfdFlags::empty())?, number })
+    }
+
+    /// The number of the process at the other end.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Sends a packet, and copies of descriptors.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pmdns_config::Config;
+use pmdns_control::client::is_running;
 use pmdns_engine::snapshot::CacheJobs;
 use pmdns_handover::{
     FromOutgoing, HandoverLimits, Incoming, IncomingOutput, NodeRole, Offer, PassedDevice,
@@ -75,14 +76,21 @@ impl TakeOver {
             }
             std::thread::sleep(SUCCESSION / 20);
         }
-        // Both would serve, or this one without the cache of that one.
-        match std::env::var(BESIDE) {
-            Ok(process) => Err(HandoverError::Refused(format!(
-                "process {process} is not at {}; another `control.socket` needs a restart",
-                path.display()
-            ))),
-            Err(_) => Ok(None),
-        }
+        Self::needs_none(config).map(|()| None)
+    }
+
+    /// Whether an instance answers operators at this configuration's socket, if a keeper has started this process beside one.
+    pub fn check(config: &Config) -> Result<(), HandoverError> {
+        if is_running(&config.control.socket) { Ok(()) } else { Self::needs_none(config) }
+    }
+
+    /// Nobody is there, so both would serve if there is one elsewhere, or this one without the cache of that one.
+    fn needs_none(config: &Config) -> Result<(), HandoverError> {
+        let Ok(process) = std::env::var(BESIDE) else { return Ok(()) };
+        Err(HandoverError::Refused(format!(
+            "process {process} is not at {}; another `control.socket` needs a restart",
+            config.control.socket.display()
+        )))
     }
 
     /// Asks who is at the other end. `None`: it has ended, and perhaps another process listens from now on.

@@ -82,8 +82,8 @@ impl HandOver {
             Some(socket) => Ok(HandoverSocket::inherited(socket)),
             None => HandoverSocket::open(&path),
         };
-        let told = |why| tracing::warn!("no other process can take over: {why}");
-        let socket = socket.map_err(at(&path)).map_err(told).ok();
+        let told = |why: &_| tracing::warn!("no other process can take over: {why}");
+        let socket = socket.map_err(at(&path)).inspect_err(told).ok();
         if let Some(socket) = &socket {
             sockets.add_local(SOCKET, &path, socket.copy().map_err(at(&path))?);
         }
@@ -163,6 +163,11 @@ impl HandOver {
     /// Whether a process has connected, which may take over.
     pub(crate) fn is_asked(&self) -> bool {
         self.channel.is_some()
+    }
+
+    /// The process that takes over, if there is one.
+    pub(crate) fn next_process(&self) -> Option<u32> {
+        self.channel.as_ref().filter(|_| self.is_under_way()).map(Channel::number)
     }
 
     /// Whether it has said something, which an offer may answer.
@@ -387,9 +392,7 @@ impl HandOver {
                     self.machine
                         .misunderstood(format!("a port over AF_XDP does not pass: {error}"));
                 }
-                if let Some(cache) = &self.cache {
-                    self.offered.answers.send(cache.jobs());
-                }
+                self.cache.iter().for_each(|cache| self.offered.answers.send(cache.jobs()));
                 return Some(Step::Drain);
             }
             OutgoingOutput::Resume => {

@@ -194,8 +194,9 @@ impl Processes {
         match output {
             KeeperOutput::Start(start) => {
                 let started = self.start(start).map_err(|error| {
-                    tracing::error!("{} cannot be started: {error}", self.program.display());
-                    error.to_string()
+                    let why = format!("{} cannot be started: {error}", self.program.display());
+                    tracing::error!("{why}");
+                    why
                 });
                 self.keeper.started(started, Instant::now());
             }

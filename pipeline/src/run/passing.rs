@@ -20,6 +20,8 @@ const COMING: Duration = Duration::from_secs(800);
 pub(super) struct Passing {
     /// Another process takes over, which has read changes of operators already.
     pub(super) is_under_way: bool,
+    /// Its number.
+    next: Option<u32>,
     /// It knows the role of the node, too.
     pub(super) has_role: bool,
     /// Why this process can hand over to none that it asks for.
@@ -56,6 +58,7 @@ impl Passing {
     /// Notes how far the hand-over is, and why the last process did not take over, if that is news. The keeper may have `said` it.
     pub(super) fn note(&mut self, hand_over: &mut HandOver, said: Option<String>) {
         self.is_under_way = hand_over.is_under_way();
+        self.next = hand_over.next_process();
         self.has_role = hand_over.has_passed_role();
         let failure = hand_over.take_failure();
         let is_over = self.is_under_way || failure.is_some() || said.is_some();
@@ -73,7 +76,7 @@ impl Passing {
     /// For operators.
     pub(super) fn state(&self) -> Option<HandOverState> {
         match &self.failure {
-            _ if self.is_under_way => Some(HandOverState::UnderWay),
+            _ if self.is_under_way => Some(HandOverState::UnderWay(self.next)),
             _ if self.awaited_until.is_some() => Some(HandOverState::Starting),
             why => why.clone().map(HandOverState::Failed),
         }

@@ -71,6 +71,11 @@ fn another_process_takes_over_when_it_is_asked_for() {
         thread::sleep(Duration::from_secs(1));
         let failed = run(&["upgrade", SOCKET[0], SOCKET[1]]);
         assert!(String::from_utf8_lossy(&failed.stderr).contains("cache.size"), "{failed:?}");
+        // What `check` finds costs no memory.
+        config_file(&config.replace("32MiB", "900GiB"));
+        let failed = run(&["reload", SOCKET[0], SOCKET[1]]);
+        let why = String::from_utf8_lossy(&failed.stderr);
+        assert!(why.contains("`cache.size` is 900GiB, but this machine has"), "{failed:?}");
         // Nobody would find this process there. What it can take over is in use.
         let blocked = "\n[block]\nnames = [\"blocked.example\"]\n";
         config_file(&format!("{}{blocked}", config.replace("pmdns.sock", "other.sock")));

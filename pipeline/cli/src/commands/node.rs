@@ -158,7 +158,8 @@ impl Upgrade {
 
 /// Whether no other process takes over. The last one that did not may be long ago.
 fn is_unmoved(before: &InstanceState, after: &InstanceState) -> bool {
-    let waits = matches!(after.hand_over, Some(HandOverState::Starting | HandOverState::UnderWay));
+    let waits =
+        matches!(after.hand_over, Some(HandOverState::Starting | HandOverState::UnderWay(_)));
     !waits && (before.process, &before.hand_over) == (after.process, &after.hand_over)
 }
 

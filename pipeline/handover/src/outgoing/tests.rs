@@ -16,7 +16,7 @@ fn another_protocol_is_refused_by_a_sentence_that_says_what_to_do() {
     let Some(OutgoingOutput::Send(FromOutgoing::Refused(why))) = outgoing.next_output() else {
         panic!("{outgoing:?}");
     };
-    assert!(why.contains("9.0.0") && why.contains("stop it"), "{why}");
+    assert!(why.contains("9.0.0") && why.contains("restart the service"), "{why}");
     assert!(matches!(outgoing.next_output(), Some(OutgoingOutput::Close(_))));
     assert!(outgoing.connected(None, now), "the next one may try");
 }
