@@ -2,7 +2,7 @@
 # Builds the Debian package of pmdns, and prints its path. Beside the program it has manual pages, completions, the notices of
 # what is linked, and a bill of materials. Debug symbols go into a package of their own, beside it.
 # It fits the release of Debian or Ubuntu that it is built on: the program is linked with the DPDK of that release. Its revision
-# names that release, as in 0.2.0-1~deb12, so that the package of the next release replaces it.
+# names that release, as in 0.2.0-1+deb12, so that the package of the next release replaces it, and it replaces 0.2.0-1.
 # One commit makes the same bytes in any folder, with the same compilers. PMDNS_PROFILE names what scripts/profile.sh has made.
 # usage: scripts/package.sh [--arch arm64]   for arm64, on another machine: in a root that scripts/empty-root.sh makes
 set -euo pipefail
@@ -40,7 +40,8 @@ need cargo-cyclonedx 0.5.9
 [[ $# -eq 0 ]] || source scripts/package/arm64.sh
 
 rm -rf "$papers"
-cargo run --release --package pmdns-cli --example manual -- "$papers" >&2
+# Its features are not those of the package: with its profile too, all of the command line would be optimized twice.
+cargo run --profile quick --package pmdns-cli --example manual -- "$papers" >&2
 
 # What the licences of the linked crates ask for: their notices and texts.
 scripts/package/notices.sh > "$papers/NOTICES"
@@ -54,7 +55,7 @@ gzip --best --no-name --stdout CHANGELOG.md > "$papers/changelog.gz"
 # Debian's own changelog has a version and a date; what changed is in ours.
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # shellcheck source=/dev/null # it has the name of the release
-revision=$(. /etc/os-release && echo "1~${ID/debian/deb}${VERSION_ID:-$VERSION_CODENAME}")
+revision=$(. /etc/os-release && echo "1+${ID/debian/deb}${VERSION_ID:-$VERSION_CODENAME}")
 cat > "$papers/changelog" << TEXT
 pmdns ($version-$revision) unstable; urgency=medium
 

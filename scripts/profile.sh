@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Counts which ways the hot path takes, in the cases of scripts/instructions.sh, and writes them for scripts/package.sh: the
-# compiler then puts together what runs together. A miss takes 0.88 of the time with it (bench/JOURNEY.md).
+# compiler then puts together what runs together. bench/JOURNEY.md says what is known of its effect.
 # usage: scripts/profile.sh FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."

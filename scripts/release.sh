@@ -125,14 +125,13 @@ here() {
     build first
     build second-in-another-folder
     diff --recursive "$work"/packages-* || fail "two builds of one commit differ"
-    # GitHub publishes a file with a tilde in its name under another name, which the checksums would not have.
-    for file in "$work"/packages-first/*; do cp "$file" "$folder/$name-$(basename "${file//\~/.}")"; done
+    for file in "$work"/packages-first/*; do cp "$file" "$folder/$name-$(basename "$file")"; done
     echo "$(rustc -V), $("${triple}gcc" --version | sed -n 1p), DPDK $("${triple}pkg-config" --modversion libdpdk)," \
         "$([[ $PMDNS_PROFILE ]] && echo "with $(basename "$profile")" || echo "without a profile")" \
         > "$folder/$name-pmdns_$version$suffix.built-with.txt"
 }
 
-# The image of the package for the oldest Debian that is there, in Docker's format: OCI's has no place for its health check.
+# The image of the package for the newest Debian that is there, in Docker's format: OCI's has no place for its health check.
 image() {
     local release package file=$folder/pmdns-$version-image.tar
     work=$(mktemp -d)
