@@ -177,6 +177,8 @@ finish() {
     if [[ ${PMDNS_SIGNING_KEY-} ]]; then
         gpg --batch --local-user "$PMDNS_SIGNING_KEY" --armor --detach-sign SHA256SUMS
         gpg --batch --armor --export "$PMDNS_SIGNING_KEY" > signing-key.asc
+    else
+        echo "not signed: PMDNS_SIGNING_KEY names no key" >&2
     fi
     ls -l
 }

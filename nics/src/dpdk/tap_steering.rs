@@ -27,8 +27,9 @@ const KIND: c_int = libc::IFF_TAP
 const SOCKET_FILTER: u32 = 1;
 /// A protocol in a frame (linux/if_ether.h).
 const IPV6: u32 = 0x86dd;
-/// The most fillers of a process that is alone. It has as many queues at most, and the kernel allows 256.
-const MOST_FILLERS: u32 = 32;
+/// The most fillers of a process that is alone. It has 16 queues at most, as DPDK's driver has. The next process opens as many and
+/// fillers for all of these, and the kernel allows 256 queues.
+const MOST_FILLERS: u32 = 96;
 /// Why a process cannot take over.
 const OF_OTHERS: &str = "another program has queues of it";
 /// What is multiplied by it has its entropy in the upper bits (Knuth, 6.4).
@@ -64,7 +65,8 @@ pub struct TapSteering {
     count: u32,
     /// A detached queue. The interface is there as long as it is open.
     holder: OwnedFd,
-    /// As many as there are queues before those of this process.
+    /// As many as there are queues before those of this process. In the order of their places they are from the last one to the
+    /// first one: so queues of the process before close, and the last one takes the place of each.
     fillers: Vec<OwnedFd>,
     /// Programs that name the queues of this process, the same if they are the first ones, and those of the process before.
     to_own: OwnedFd,
@@ -99,7 +101,8 @@ impl TapSteering {
         };
         // If the process before has ended, these queues are the first ones when all of its own have closed.
         if first > 0 && Self::queues(interface)? != others + count + first {
-            steering.close_fillers();
+            steering.fillers.clear();
+            std::mem::swap(&mut steering.to_own, &mut steering.to_first);
         }
         Ok(steering)
     }
@@ -157,8 +160,7 @@ impl TapSteering {
         let is_moved = self.move_fillers();
         // If the next process ended meanwhile, queues of this one were moved.
         if is_moved.is_err() || !Self::queues(&self.interface).is_ok_and(|now| now == queues) {
-            self.close_fillers();
-            self.to_own()?;
+            self.close_fillers()?;
         }
         is_moved
     }
@@ -168,20 +170,29 @@ impl TapSteering {
         self.fillers.iter().try_for_each(|filler| set_attached(filler, true))
     }
 
-    /// No other process has queues. Where numbers of queues have changed there may be many fillers: they go, and a frame may too.
+    /// No other process has queues. Where numbers of queues have changed again and again there may be many fillers: they go, and a
+    /// frame that is on its way at that moment may too.
     pub fn be_alone(&mut self) -> io::Result<()> {
         if self.own().first > MOST_FILLERS {
-            self.close_fillers();
+            self.close_fillers()?;
         }
         self.to_own()
     }
 
-    /// The kernel moves the queues of this process to the places of the fillers, which are the first ones.
-    fn close_fillers(&mut self) {
-        if !self.fillers.is_empty() {
-            self.fillers.clear();
-            std::mem::swap(&mut self.to_own, &mut self.to_first);
+    /// The kernel moves the queues of this process to the places of the fillers, which are the first ones. The first filler that
+    /// closes is at place 0, and the last queue is moved there. What is steered to a place behind the last one goes to that
+    /// place less their number: to the queue that was moved. So it is until all queues are moved.
+    fn close_fillers(&mut self) -> io::Result<()> {
+        if self.fillers.is_empty() {
+            return Ok(());
         }
+        for _ in 0..self.count {
+            self.fillers.pop();
+        }
+        std::mem::swap(&mut self.to_own, &mut self.to_first);
+        let steered = self.to_own();
+        while self.fillers.pop().is_some() {}
+        steered
     }
 
     fn set(&self, program: &OwnedFd) -> io::Result<()> {
@@ -206,6 +217,13 @@ fn queue_of(interface: &str) -> io::Result<Option<OwnedFd>> {
         }
     }
     Ok(None)
+}
+
+/// From place 0 on, so that the fillers of the next process come to be in the same order.
+impl Drop for TapSteering {
+    fn drop(&mut self) {
+        while self.fillers.pop().is_some() {}
+    }
 }
 
 /// Another queue of the interface of `queue`, the last one.

@@ -26,6 +26,12 @@ pub struct InstanceState {
     /// The number of the process.
     #[serde(default)]
     pub process: u32,
+    /// Whether another node has the addresses.
+    #[serde(default)]
+    pub standby: bool,
+    /// Whether clients shall come no more.
+    #[serde(default)]
+    pub drained: bool,
     /// How far another process has come that takes over, or why the last one has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hand_over: Option<HandOverState>,

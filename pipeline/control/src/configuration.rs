@@ -21,6 +21,12 @@ impl fmt::Display for InstanceState {
             Some(HandOverState::Failed(why)) => writeln!(f, "no other process took over: {why}")?,
             None => {}
         }
+        if self.standby {
+            writeln!(f, "standby: another node has the addresses")?;
+        }
+        if self.drained {
+            writeln!(f, "drained: clients shall come no more")?;
+        }
         writeln!(f, "rules: {rules}")?;
         if *reloading {
             writeln!(f, "files are being read for a reload")?;
@@ -95,6 +101,8 @@ mod tests {
         let failed = Some(HandOverState::Failed("no room".into()));
         let told = InstanceState { hand_over: failed, ..state.clone() }.to_string();
         assert!(told.contains("\nno other process took over: no room\n"), "{told}");
+        let told = InstanceState { standby: true, drained: true, ..state.clone() }.to_string();
+        assert!(told.contains("\nstandby: ") && told.contains("\ndrained: "), "{told}");
         let state = InstanceState { reloading: true, kept: false, ..state };
         assert_eq!(
             state.to_string(),

@@ -121,6 +121,8 @@ impl Services<'_> {
     fn state(&self) -> InstanceState {
         let mut state = state(&self.reloader, &self.gauges);
         self.runtime.note_in(&mut state);
+        let role = self.role();
+        (state.standby, state.drained) = (role.is_standby, role.is_drained);
         state.hand_over = self.passing.state();
         state
     }

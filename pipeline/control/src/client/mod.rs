@@ -45,7 +45,12 @@ const WAITING: usize = 4;
 pub enum ClientError {
     /// Nobody answers there.
     #[error(
-        "no running instance answers at {at}: {source}; start one, or name its socket with --socket"
+        "no running instance answers at {at}: {source}; {}",
+        if source.kind() == io::ErrorKind::TimedOut {
+            "it is there, and does not work"
+        } else {
+            "start one, or name its socket with --socket"
+        }
     )]
     Ask {
         /// Where.
