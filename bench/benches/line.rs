@@ -1,14 +1,16 @@
-//! The whole line: fused and split, by batch size, by number of names, and under what should be dropped.
+//! The whole line: fused and split, by batch size, by number of names, for what clients send, and under what should be dropped.
 //!
 //! `line/turn` is a worker's turn over the memory driver: RX queue, line, TX queue or pool, in cycles per packet.
 //! `line/process` is the stages alone. The tables printed beside them are the line's own meters. Frames are
 //! filled before each turn, which does not count, and so are in the first-level cache.
 
 use criterion::measurement::Measurement;
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
+};
 use pmdns_bench::floods::{Flood, floods};
 use pmdns_bench::traffic::{Spread, query_frames};
-use pmdns_bench::{Cycles, Feed, Kit, RigFeed, pin, short, typical, wanted};
+use pmdns_bench::{Cycles, Feed, Kit, Mixed, RigFeed, pin, short, typical, wanted};
 use pmdns_stages::Step;
 
 #[path = "line/churn.rs"]
@@ -30,7 +32,9 @@ mod watched;
 
 const BATCH: usize = 32;
 const BATCHES: [usize; 5] = [1, 8, 16, 32, 64];
-const NAMES: [usize; 4] = [1_000, 10_000, 1_000_000, 10_000_000];
+const NAMES: [usize; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+/// Names of what clients send.
+const MIXED_NAMES: [usize; 3] = [10_000, 100_000, 1_000_000];
 /// Queries before they repeat: more than any cache of the processor holds entries.
 const QUERIES: usize = 400_000;
 /// Turns before anything is measured: branch predictors and caches have seen every frame of a small case.
@@ -48,24 +52,53 @@ fn fused(c: &mut Criterion<Cycles>) {
         if !wanted(&[&format!("line/turn/fused/{}", short(names))]) {
             continue;
         }
-        let mut feed = RigFeed::new("", names, hits(names), BATCH);
-        for _ in 0..WARM_TURNS {
-            feed.turn();
-        }
-        meters::print_meters(&feed, &format!("{} names", short(names)));
-        let (mut asked, mut hits) = (0, 0);
-        group.bench_function(BenchmarkId::new("fused", short(names)), |b| {
-            b.iter_custom(|iterations| {
-                typical(iterations, || {
-                    let (took, answered) = feed.turn();
-                    (asked, hits) = (asked + BATCH, hits + answered);
-                    took
-                })
-            });
-        });
-        assert!(hits * 1000 >= asked * 999, "{hits} of {asked} names are cached");
+        let feed = RigFeed::new("", names, hits(names), BATCH);
+        turns(&mut group, feed, "fused", names);
     }
     group.finish();
+}
+
+/// What clients send: the turn, and the stages alone.
+fn mixed(c: &mut Criterion<Cycles>) {
+    let cycles = Cycles::new();
+    let mut group = c.benchmark_group("line");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    for names in MIXED_NAMES {
+        let cases = ["turn", "process"].map(|case| format!("line/{case}/mixed/{}", short(names)));
+        if !wanted(&[&cases[0], &cases[1]]) {
+            continue;
+        }
+        let (mixed, queries) = (Mixed::new(names), QUERIES.min(names * 8));
+        let feed = RigFeed::mixed(&mixed, queries, BATCH);
+        turns(&mut group, feed, "turn/mixed", names);
+        let mut kit = Kit::mixed(&mixed);
+        let (mut line, mut feed) = (kit.line(), Feed::new(mixed.frames(queries), BATCH));
+        group.bench_function(BenchmarkId::new("process/mixed", short(names)), |b| {
+            b.iter_custom(|iterations| {
+                typical(iterations, || process(&mut kit, &mut line, &mut feed, &cycles))
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Turns of 32 queries, nearly all of which have to be hits.
+fn turns(group: &mut BenchmarkGroup<'_, Cycles>, mut feed: RigFeed, case: &str, names: usize) {
+    for _ in 0..WARM_TURNS {
+        feed.turn();
+    }
+    meters::print_meters(&feed, &format!("{case}, {} names", short(names)));
+    let (mut asked, mut hits) = (0, 0);
+    group.bench_function(BenchmarkId::new(case, short(names)), |b| {
+        b.iter_custom(|iterations| {
+            typical(iterations, || {
+                let (took, answered) = feed.turn();
+                (asked, hits) = (asked + BATCH, hits + answered);
+                took
+            })
+        });
+    });
+    assert!(hits * 1000 >= asked * 999, "{hits} of {asked} names are cached");
 }
 
 /// Every batch size, 10,000 names: the stages alone, and the turn.
@@ -149,6 +182,7 @@ fn others(c: &mut Criterion<Cycles>) {
 fn pinned(c: &mut Criterion<Cycles>) {
     pin(0);
     fused(c);
+    mixed(c);
     batch_sizes(c);
     unwanted(c);
     others(c);

@@ -22,11 +22,21 @@ use pmdns_stages::wire::name::Seed;
 use pmdns_stages::{Answer, Batch, Context, Exits, MAX_BATCH, Packet, Stage, StageName, Step};
 
 use crate::cycles::typical_of;
+use crate::mixed::Mixed;
 use crate::traffic::entry_number;
 
 /// What a cache of so many one-record answers takes, with some room: 147 bytes each, and index spill.
 pub fn cache_bytes(names: usize) -> usize {
-    (names * 160).next_multiple_of(2 << 20) + (2 << 20)
+    whole_pages(names * 160)
+}
+
+/// What a cache of these answers takes, with some room for the index.
+fn mixed_bytes(mixed: &Mixed) -> usize {
+    whole_pages(mixed.questions().len() * 320)
+}
+
+fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(2 << 20) + (2 << 20)
 }
 
 /// The stages over one cache.
@@ -75,10 +85,21 @@ impl Kit {
         kit
     }
 
+    /// A kit without settings, with all answers to mixed questions cached.
+    pub fn mixed(mixed: &Mixed) -> Self {
+        let mut kit = Self::new("", mixed_bytes(mixed));
+        kit.keep(mixed.entries(kit.cache.seed()));
+        kit
+    }
+
     /// Caches the first `names` names.
     pub fn fill(&mut self, names: usize) {
-        for number in 0..names {
-            let entry = entry_number(number, self.cache.seed());
+        let seed = self.cache.seed();
+        self.keep((0..names).map(|number| entry_number(number, seed)));
+    }
+
+    fn keep(&mut self, entries: impl Iterator<Item = Entry>) {
+        for entry in entries {
             self.writer.insert(&self.stages.encode.rules().respond_again(entry));
         }
     }
@@ -174,8 +195,17 @@ pub struct RigFeed {
 impl RigFeed {
     /// A feed of these frames into a rig with `names` names cached, so many at a time.
     pub fn new(settings: &str, names: usize, frames: Vec<Vec<u8>>, size: usize) -> Self {
-        let clock = Clock::start();
-        Self { rig: rig(settings, names), frames, next: 0, size, spare: Burst::new(), clock }
+        Self::into_rig(rig(settings, names), frames, size)
+    }
+
+    /// A feed of `queries` mixed queries into a rig with all their answers cached.
+    pub fn mixed(mixed: &Mixed, queries: usize, size: usize) -> Self {
+        let rig = rig_with("", mixed_bytes(mixed), |seed| mixed.entries(seed));
+        Self::into_rig(rig, mixed.frames(queries), size)
+    }
+
+    fn into_rig(rig: Rig, frames: Vec<Vec<u8>>, size: usize) -> Self {
+        Self { rig, frames, next: 0, size, spare: Burst::new(), clock: Clock::start() }
     }
 
     /// Sends one batch, and says how many cycles the worker's turn took and how many frames came back. That
@@ -220,12 +250,23 @@ impl RigFeed {
 
 /// A rig with the first `names` names cached. Its seed is random, as in the product.
 pub fn rig(settings: &str, names: usize) -> Rig {
-    let size = cache_bytes(names.max(10_000)) >> 20;
-    let mut rig = Rig::new(&config(&format!("{settings}\n[cache]\nsize = \"{size}MiB\"\n")));
+    rig_with(settings, cache_bytes(names.max(10_000)), |seed| {
+        (0..names).map(move |number| entry_number(number, seed))
+    })
+}
+
+/// A rig whose cache of so many bytes has the entries made for its seed.
+fn rig_with<E: Iterator<Item = Entry>>(
+    settings: &str,
+    bytes: usize,
+    entries: impl FnOnce(Seed) -> E,
+) -> Rig {
+    let mut rig =
+        Rig::new(&config(&format!("{settings}\n[cache]\nsize = \"{}MiB\"\n", bytes >> 20)));
     let seed = rig.slow_path[0].resolver.cache.seed();
     let now = rig.gauges.clock.context(rig.gauges.clock.now()).seconds;
-    for number in 0..names {
-        let entry = Entry::restored(entry_number(number, seed).words(), seed, 0, now);
+    for entry in entries(seed) {
+        let entry = Entry::restored(entry.words(), seed, 0, now);
         rig.keep(entry.expect("an entry can be restored"));
     }
     rig

@@ -22,12 +22,14 @@ pub mod floods;
 pub mod kit;
 pub mod load;
 pub mod misses;
+pub mod mixed;
 pub mod rules;
 pub mod traffic;
 pub mod upstream;
 
 pub use cycles::{Cycles, criterion, typical, typical_of};
 pub use kit::{Feed, Kit, RigFeed};
+pub use mixed::Mixed;
 pub use traffic::{host, numbered_query, write_zone};
 
 /// The name criterion groups and tables give a number of names.

@@ -28,12 +28,16 @@ pub fn write_zone(mut zone: impl Write, names: usize) -> io::Result<()> {
     writeln!(zone, "ns A 127.0.0.1\n*.miss A 192.0.2.1")
 }
 
+/// Which of `names` names is asked for as number `index`. A fixed odd multiplier visits every name, in an order no
+/// prefetcher guesses.
+pub fn scattered(index: usize, names: usize) -> usize {
+    index.wrapping_mul(0x9e37_79b1) % names
+}
+
 /// Query number `index` of `names` names, from one of 200 clients.
 pub fn numbered_query(index: usize, names: usize) -> QueryFrame {
-    // A fixed odd multiplier visits every name, in an order no prefetcher guesses.
-    let name = index.wrapping_mul(0x9e37_79b1) % names;
     QueryFrame {
-        name: name_of(&host(name)),
+        name: name_of(&host(scattered(index, names))),
         id: low_u16(index as u64),
         source: vec![10, 77, 0, 3 + to_u8(index % 200)],
         ..query("x. A")
@@ -134,7 +138,7 @@ impl Spread {
                     .map(|_| (random.number() >> 11) as f64 * whole)
                     .map(|at| upto.partition_point(|upto| *upto < at).min(names - 1))
                     // The frequent names are not neighbours.
-                    .map(|rank| rank.wrapping_mul(0x9e37_79b1) % names)
+                    .map(|rank| scattered(rank, names))
                     .collect()
             }
         }

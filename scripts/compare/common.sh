@@ -75,6 +75,9 @@ nsd_config() {
 	zone:
 	  name: example
 	  zonefile: zone
+	zone:
+	  name: .
+	  zonefile: mixed-zone
 	END
 }
 

@@ -49,13 +49,20 @@ group_cached() {
     local program
     for program in "${CACHES[@]}"; do
         start "$program" || { not_run cached "$program" "it does not start here"; continue; }
-        warm
+        warm names
         ask cached "$program" -d "$lab/names" -l "$seconds" -c "$DNSPERF_CLIENTS" -q "$DNSPERF_OUTSTANDING"
         # The same server under a client that costs less.
         sweep_cached "$program"
         [[ $round -gt 1 ]] || latency_curve "$program"
+        ask_mixed "$program"
         stop
     done
+}
+
+# The same server under what clients send. dnsperf gives all its queries an OPT record, or none of them.
+ask_mixed() {
+    warm mixed
+    ask cached_mixed "$1" -e -d "$lab/mixed" -l "$seconds" -c "$DNSPERF_CLIENTS" -q "$DNSPERF_OUTSTANDING"
 }
 
 # kxdpgun reaches a kernel socket as well as an XDP one.

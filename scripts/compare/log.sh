@@ -55,7 +55,7 @@ group_log() {
     local name pmdns_extra pmdns_more=
     for name in off dnstap dnstap-sample $(unless_quick json sqlite); do
         start_logging "$name" || { not_run log "$name" "it does not start here"; stop_reader; continue; }
-        warm
+        warm names
         sweep log "$name"
         stop_logging
     done

@@ -53,7 +53,7 @@ ask_new_names() {
     most_of_client_and_upstream
     for program in pmdns-by-port pmdns-by-sockets "${MISS_PEERS[@]}"; do
         start "$program" || { not_run "$group" "$program" "it does not start here"; continue; }
-        [[ $group == miss ]] || warm
+        [[ $group == miss ]] || warm names
         ask_once "$group" "$program"
         sweep "${group}_kxdpgun" "$program"
         stop

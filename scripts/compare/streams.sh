@@ -107,7 +107,7 @@ group_streams() {
     for name in pmdns "${STREAM_PEERS[@]}"; do
         program=$name
         start "$name-streams" || { not_run streams_tcp "$program" "it does not start here"; continue; }
-        warm
+        warm names
         # dnsdist keeps what it answered over streams apart from what it answered over UDP.
         in_client dnsperf -m tcp -s "$STREAM_SERVER" -d "$lab/names" -n 1 > /dev/null 2>&1 || true
         rates_over_streams
@@ -167,7 +167,7 @@ h2load_over() {
 memory_over_tcp() {
     local most=$(($(ulimit -n) - 500))
     [[ $program != unbound ]] || most=$((STREAM_PLACES - 100))
-    warm
+    warm names
     if hold streams_memory $((HELD < most ? HELD : most)) tcp 53; then
         ask streams_held "$program" -d "$lab/names" -l "$STREAM_SECONDS" -c "$DNSPERF_CLIENTS" -q "$DNSPERF_OUTSTANDING" \
             -Q "$HELD_RATE"

@@ -42,17 +42,17 @@ sweep() {
     [[ $best -eq 0 ]] || record "$group" "$program" "rate=$best" $best_fields $(counters_now)
 }
 
-# Everybody has answered every name once: pmdns and the resolvers have them in their caches.
+# warm LIST: everybody has answered every name once, so pmdns and the resolvers have them in their caches.
 warm() {
     local _
-    for _ in 1 2; do in_client dnsperf -s "$SERVER" -d "$lab/names" -n 1 -q 200 -t 2 > /dev/null 2>&1; done
+    for _ in 1 2; do in_client dnsperf -s "$SERVER" -d "$lab/$1" -n 1 -q 200 -t 2 > /dev/null 2>&1; done
 }
 
 group_veth() {
     local program
     for program in pmdns knot-xdp; do
         start "$program" || { not_run veth "$program" "it does not start here"; continue; }
-        warm
+        warm names
         sweep veth "$program"
         stop
     done

@@ -18,7 +18,7 @@ $1" > "$lab/pmdns.toml"
 start_generator() {
     rm -f "$lab/v.sock"
     dpdk-testpmd --lcores "0@$client_cpu,1@$client_cpu" "${DPDK[@]}" --file-prefix=gen -m 512 \
-        --vdev="net_pcap0,rx_pcap=$lab/queries.pcap,infinite_rx=1" \
+        --vdev="net_pcap0,rx_pcap=$lab/${capture-queries}.pcap,infinite_rx=1" \
         --vdev="net_vhost1,iface=$lab/v.sock,queues=1" -- --forward-mode=io --total-num-mbufs=32768 \
         --no-flush-rx --auto-start --stats-period 1 > "$lab/generator.log" 2>&1 < /dev/null &
     generator=$!
@@ -115,7 +115,7 @@ cores = [$client_cpu]"
 }
 
 group_virtio_user() {
-    local mode
+    local mode capture=queries
     for mode in macswap 5tswap; do measure_frames virtio_user "$mode" testpmd_forward "$mode"; done
     measure_frames virtio_user pmdns-fused fused
     measure_frames virtio_user pmdns-one-core one_core
@@ -125,4 +125,8 @@ group_virtio_user() {
         # Two poll loops on the generator's CPU take turns of milliseconds: no figure to compare, but it must work.
         measure_frames virtio_user pmdns-split-shared split
     fi
+    # What clients send: names of many lengths, three types, CNAME chains, OPT records with and without options.
+    capture=mixed
+    measure_frames virtio_user_mixed macswap testpmd_forward macswap
+    measure_frames virtio_user_mixed pmdns-fused fused
 }

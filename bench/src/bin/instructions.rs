@@ -10,7 +10,7 @@ use pmdns_bench::floods::floods;
 use pmdns_bench::misses::Storm;
 use pmdns_bench::rules::Rules;
 use pmdns_bench::traffic::{Spread, entry_number, query_frames};
-use pmdns_bench::{Feed, Kit, RigFeed};
+use pmdns_bench::{Feed, Kit, Mixed, RigFeed};
 use pmdns_engine::ring::ring;
 use pmdns_engine::slowpath::SlowPath;
 use pmdns_engine::testing::config;
@@ -40,13 +40,17 @@ const MOST_TURNS: usize = 10;
 /// A case, and the work for it.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 32] = [
+const CASES: [Case; 39] = [
     ("query_read", query_read),
     ("name_hash", name_hash),
     ("parse", || stage(|kit| kit.stages.parse.clone(), queries())),
     ("lookup_hit", || stage(|kit| kit.stages.lookup.clone(), queries())),
     ("encode", || stage(|kit| kit.stages.encode.clone(), queries())),
     ("line_hit", || line("hit")),
+    ("parse_mixed", || stage_mixed(|kit| kit.stages.parse.clone())),
+    ("lookup_mixed", || stage_mixed(|kit| kit.stages.lookup.clone())),
+    ("encode_mixed", || stage_mixed(|kit| kit.stages.encode.clone())),
+    ("line_mixed", line_mixed),
     ("line_hit_lists", || line_hit_under(Rules::list(LISTED))),
     ("line_hit_policy", || line_hit_under(Rules::everything(LISTED))),
     ("policy_lists", policy_lists),
@@ -64,11 +68,14 @@ const CASES: [Case; 32] = [
     ("line_refused", || line("acl_refused")),
     ("line_rate_limited", || line("rate_limited_drop")),
     ("turn_hit", turn_hit),
+    ("turn_mixed", turn_mixed),
     ("turn_logged", || turn_logged("json")),
     ("turn_logged_whole", || turn_logged("dnstap")),
     ("turn_logged_sample", || turn_logged("sample = 1000\njson")),
     ("turn_clients", turn_clients),
     ("turn_hitters", turn_hitters),
+    ("turn_miss_12", || turn_with_a_miss(12)),
+    ("turn_miss_32", || turn_with_a_miss(32)),
     ("insert_new", || insert(4 << 20)),
     ("insert_when_full", || insert(256 << 10)),
     ("ring_hop", ring_hop),
@@ -152,9 +159,12 @@ fn kit_under(rules: std::io::Result<Rules>) -> Kit {
 
 /// Hits, under rules that say nothing about them.
 fn line_hit_under(rules: std::io::Result<Rules>) {
-    let mut kit = kit_under(rules);
+    line_hits(kit_under(rules), queries());
+}
+
+fn line_hits(mut kit: Kit, frames: Vec<Vec<u8>>) {
     let mut line = kit.line();
-    let mut batches = batches(&mut kit, queries(), StageName::Parse);
+    let mut batches = batches(&mut kit, frames, StageName::Parse);
     count(BATCH * BATCHES, || {
         for batch in &mut batches {
             kit.process(&mut line, batch);
@@ -186,6 +196,17 @@ fn stage_of<S: Stage>(mut kit: Kit, stage: impl Fn(&Kit) -> S, frames: Vec<Vec<u
     assert_eq!(exits.total(), (BATCH * BATCHES) as u64, "every packet came to the stage");
 }
 
+/// The same for what clients send.
+fn stage_mixed<S: Stage>(stage: impl Fn(&Kit) -> S) {
+    let mixed = Mixed::new(NAMES);
+    stage_of(Kit::mixed(&mixed), stage, mixed.frames(BATCH * BATCHES));
+}
+
+fn line_mixed() {
+    let mixed = Mixed::new(NAMES);
+    line_hits(Kit::mixed(&mixed), mixed.frames(BATCH * BATCHES));
+}
+
 /// The whole line, for frames of the flood of this name.
 fn line(name: &str) {
     let flood = floods(NAMES).into_iter().find(|flood| flood.name == name);
@@ -205,6 +226,10 @@ fn line(name: &str) {
 /// A worker's turn over the memory driver. Feeding it counts as well; it is much less.
 fn turn_hit() {
     turns(&mut RigFeed::new("", NAMES, queries(), BATCH));
+}
+
+fn turn_mixed() {
+    turns(&mut RigFeed::mixed(&Mixed::new(NAMES), BATCH * BATCHES, BATCH));
 }
 
 fn turns(feed: &mut RigFeed) {
@@ -246,6 +271,22 @@ fn turn_hitters() {
     std::thread::sleep(HOUSEKEEPING);
     feed.turn();
     turns(&mut feed);
+}
+
+/// The same with one miss in each batch, and so many threads of the slow path to hand it to.
+fn turn_with_a_miss(threads: usize) {
+    let mut frames = queries();
+    let unknown: Vec<usize> = (NAMES..NAMES + BATCHES).collect();
+    for (batch, miss) in frames.chunks_mut(BATCH).zip(query_frames(&unknown)) {
+        batch[0] = miss;
+    }
+    let settings = format!("[slowpath]\nthreads = {threads}\n");
+    let mut feed = RigFeed::new(&settings, NAMES, frames, BATCH);
+    count(BATCH * BATCHES, || {
+        for _ in 0..BATCHES {
+            assert_eq!(feed.turn().1, BATCH - 1);
+        }
+    });
 }
 
 /// Inserts names into a cache of so many bytes, which has seen as many before.

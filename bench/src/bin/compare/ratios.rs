@@ -6,16 +6,18 @@ use crate::load::STORM_BESIDE;
 use crate::raw::{Results, Summary};
 
 /// The groups of the comparison, in the order of the report, with what their rates count.
-pub(crate) const GROUPS: [(&str, &str, &str); 31] = [
+pub(crate) const GROUPS: [(&str, &str, &str); 33] = [
     (
         "quiet",
         "testpmd macswap over virtio-user, before all other groups and after them",
         "frames/s",
     ),
     ("virtio_user", "Frames over virtio-user, one core", "frames/s"),
+    ("virtio_user_mixed", "The same, and clients send mixed queries", "frames/s"),
     ("veth", "XDP on a veth pair, asked by kxdpgun", "replies/s"),
     ("cached", "Cached answers, one CPU each, asked by dnsperf", "answers/s"),
     ("cached_kxdpgun", "The same servers, asked by kxdpgun", "replies/s"),
+    ("cached_mixed", "The same servers, and clients send mixed questions, by dnsperf", "answers/s"),
     ("cold", "Cold cache: each name once, asked by dnsperf", "answers/s"),
     ("cold_memory", "What the process grew by for each answer learnt", "bytes"),
     ("miss", "New names, all of the server on one CPU, asked by dnsperf", "answers/s"),
@@ -95,6 +97,11 @@ fn on_one_link(results: &Results) -> Vec<Ratio> {
             "virtio_user.fused_over_5tswap",
             over("virtio_user", "pmdns-fused", "5tswap"),
             "against testpmd 5tswap",
+        ),
+        ratio(
+            "virtio_user_mixed.fused_over_macswap",
+            over("virtio_user_mixed", "pmdns-fused", "macswap"),
+            "the same for mixed queries",
         ),
         Ratio {
             target: Some(Target::AtLeast(1.2)),
