@@ -143,7 +143,8 @@ impl ZoneLimiter {
             let why = format!("{MAX_ZONE_LIMITS} zones are limited already; lift a limit first");
             return Err((Refusal::Unable, why));
         }
-        let limit = Arc::new(ZoneLimit::new(&zone, *rate, self.ticks_per_second));
+        let cores = self.lender.cores();
+        let limit = Arc::new(ZoneLimit::new(&zone, *rate, self.ticks_per_second, cores));
         let until = seconds.map(|seconds| now + Duration::from_secs(seconds.into()));
         let ends = seconds.map(|seconds| author.since.saturating_add(seconds.into()));
         let text = text.trim_end_matches('.').to_ascii_lowercase();
@@ -228,7 +229,7 @@ impl ZoneLimiter {
             return;
         }
         let limits = self.made.iter().map(|made| Arc::clone(&made.limit)).collect();
-        self.lender.lend(&Arc::new(ZoneLimits::new(limits, self.answer, self.prefixes)));
+        self.lender.lend(&ZoneLimits::new(limits, self.answer, self.prefixes));
         self.is_changed = false;
     }
 

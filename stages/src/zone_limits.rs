@@ -1,6 +1,6 @@
 //! Limits on zones: how many misses a second go to the slow path for names of a zone. Cached answers are not limited.
 //!
-//! All data cores share the limits. A core that finds a zone's limit used up writes nothing but a counter of that limit.
+//! All data cores share the limits. A core that finds a zone's limit used up writes only to a line of its own.
 //! Client prefixes share a zone's limit ([`FairRate`]), so a flood from few of them is limited, and others are not.
 
 use std::sync::Arc;
@@ -29,25 +29,46 @@ pub struct ZoneLimit {
     zone: Box<[u8]>,
     /// `None`: none may pass.
     rate: Option<FairRate>,
+    /// By core.
+    counts: Box<[ZoneCounts]>,
+}
+
+/// What one core has counted, in a cache line that no other core writes.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct ZoneCounts {
     passed: AtomicU64,
     refused: AtomicU64,
 }
 
 impl ZoneLimit {
-    /// So many misses a second for a zone.
-    pub fn new(zone: &[u8], rate: u32, ticks_per_second: u64) -> Self {
+    /// So many misses a second for a zone, over so many cores.
+    pub fn new(zone: &[u8], rate: u32, ticks_per_second: u64, cores: usize) -> Self {
         let rate = FairRate::new(rate, rate.div_ceil(BURST), ticks_per_second, CELLS);
-        let (passed, refused) = Default::default();
-        Self { zone: zone.into(), rate, passed, refused }
+        let counts = (0..cores).map(|_| ZoneCounts::default()).collect();
+        Self { zone: zone.into(), rate, counts }
     }
 
     /// Misses that went to the slow path, and misses that did not.
     pub fn counts(&self) -> (u64, u64) {
-        (self.passed.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+        self.counts.iter().fold((0, 0), |(passed, refused), core| {
+            let ZoneCounts { passed: more_passed, refused: more_refused } = core;
+            (
+                passed + more_passed.load(Ordering::Relaxed),
+                refused + more_refused.load(Ordering::Relaxed),
+            )
+        })
+    }
+
+    /// Counts a miss on the core of this number, which alone writes there.
+    fn count(&self, core: usize, counter: impl Fn(&ZoneCounts) -> &AtomicU64) {
+        if let Some(counter) = self.counts.get(core).map(counter) {
+            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
     }
 }
 
-/// The limits of all zones that have one.
+/// The limits of all zones that have one, for one core.
 #[derive(Clone, Debug, Default)]
 pub struct ZoneLimits {
     limits: Vec<Arc<ZoneLimit>>,
@@ -55,13 +76,20 @@ pub struct ZoneLimits {
     prefixes: Option<ClientPrefixes>,
     /// Labels of the longest zone, the root among them.
     labels: usize,
+    /// The number of the core.
+    core: usize,
 }
 
 impl ZoneLimits {
-    /// These limits, which clients share by their `prefixes`. Those over one get `answer`.
+    /// These limits, which clients share by their `prefixes`. Those over one get `answer`. They are for the first core.
     pub fn new(limits: Vec<Arc<ZoneLimit>>, answer: LimitAnswer, prefixes: ClientPrefixes) -> Self {
         let labels = limits.iter().map(|limit| suffixes(&limit.zone).count()).max().unwrap_or(0);
-        Self { limits, answer, prefixes: Some(prefixes), labels }
+        Self { limits, answer, prefixes: Some(prefixes), labels, core: 0 }
+    }
+
+    /// The same for the core of this number. No two cores may have one.
+    pub fn for_core(&self, core: usize) -> Self {
+        Self { core, ..self.clone() }
     }
 
     /// Whether no zone has one.
@@ -76,10 +104,10 @@ impl ZoneLimits {
         let Some(limit) = self.limit_of(packet.query().name()) else { return Step::SLOW_PATH };
         let prefix = self.prefixes.map_or(0, |prefixes| prefixes.hash(packet));
         if packet.is_probe() || limit.rate.as_ref().is_some_and(|rate| rate.take(prefix, now)) {
-            limit.passed.fetch_add(1, Ordering::Relaxed);
+            limit.count(self.core, |counts| &counts.passed);
             return Step::SLOW_PATH;
         }
-        limit.refused.fetch_add(1, Ordering::Relaxed);
+        limit.count(self.core, |counts| &counts.refused);
         let rcode = match self.answer {
             LimitAnswer::Servfail => Rcode::SERVFAIL,
             LimitAnswer::Refused => Rcode::REFUSED,
@@ -113,7 +141,7 @@ mod tests {
     const TICKS: u64 = 1000;
 
     fn limits(rates: &[(&[u8], u32)], answer: LimitAnswer) -> ZoneLimits {
-        let limit = |(zone, rate): &(&[u8], u32)| Arc::new(ZoneLimit::new(zone, *rate, TICKS));
+        let limit = |(zone, rate): &(&[u8], u32)| Arc::new(ZoneLimit::new(zone, *rate, TICKS, 2));
         let settings = pmdns_config::RateLimitSettings::default();
         let prefixes = ClientPrefixes::new(&settings, Seed::new([3; 16]));
         ZoneLimits::new(rates.iter().map(limit).collect(), answer, prefixes)
@@ -153,6 +181,20 @@ mod tests {
         }
         let later = later as u64;
         assert_eq!(limits.limits[0].counts(), (11 + later, 39 + 3000 - later + 5));
+    }
+
+    #[test]
+    fn cores_share_a_limit_and_each_counts_in_a_line_of_its_own() {
+        let first = limits(&[(ZONE, 100)], LimitAnswer::Servfail);
+        let second = first.for_core(1);
+        assert_eq!(passed(&first, "x.victim.test. A", 0, 50), 11);
+        assert_eq!(passed(&second, "x.victim.test. A", 0, 50), 0, "the other has used it up");
+        let limit = &first.limits[0];
+        assert_eq!(limit.counts(), (11, 39 + 50));
+        let of_core = |core: usize| limit.counts[core].refused.load(Ordering::Relaxed);
+        assert_eq!([of_core(0), of_core(1)], [39, 50]);
+        let lines = [0, 1].map(|core: usize| std::ptr::from_ref(&limit.counts[core]).addr() / 64);
+        assert_eq!(lines[1], lines[0] + 1);
     }
 
     #[test]

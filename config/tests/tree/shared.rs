@@ -214,7 +214,7 @@ const TABLES: [(&str, &str, Of); 24] = [
 ];
 
 /// Code without tests and comments.
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let program = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let is_code = |line: &&str| !line.trim_start().starts_with("//");
     program.lines().filter(is_code).collect::<Vec<_>>().join("\n")

@@ -1,7 +1,5 @@
 //! What is lent to a thread that frees and allocates nothing: it takes new rules from a ring, and gives old ones back by another.
 
-use std::sync::Arc;
-
 use pmdns_stages::zone_limits::ZoneLimits;
 
 use crate::ring::{RingReceiver, RingSender, ring};
@@ -86,10 +84,10 @@ impl<T> Lender<T> {
 }
 
 /// Where a data core gets limits from.
-pub type LimitsInbox = RulesInbox<Arc<ZoneLimits>>;
+pub type LimitsInbox = RulesInbox<ZoneLimits>;
 
 /// Lends limits to all data cores, apart from rules: a limit changes no answer, so no cached answer has to be judged again.
-pub struct LimitsLender(Vec<Lender<Arc<ZoneLimits>>>);
+pub struct LimitsLender(Vec<Lender<ZoneLimits>>);
 
 impl LimitsLender {
     /// A lender to so many cores, and the cores' ends.
@@ -98,14 +96,20 @@ impl LimitsLender {
         (Self(lenders), inboxes)
     }
 
+    /// The number of cores.
+    pub fn cores(&self) -> usize {
+        self.0.len()
+    }
+
     /// Frees what has come back. Returns whether something has not.
     pub fn collect(&mut self) -> bool {
         self.0.iter_mut().fold(false, |any, lender| lender.collect() | any)
     }
 
-    /// Lends these. Nothing may be on its way.
-    pub fn lend(&mut self, limits: &Arc<ZoneLimits>) {
-        self.0.iter_mut().for_each(|lender| lender.lend(Arc::clone(limits)));
+    /// Lends these to each core. Nothing may be on its way.
+    pub fn lend(&mut self, limits: &ZoneLimits) {
+        let lenders = self.0.iter_mut().enumerate();
+        lenders.for_each(|(core, lender)| lender.lend(limits.for_core(core)));
     }
 }
 

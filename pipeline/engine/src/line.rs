@@ -134,7 +134,7 @@ impl Line {
     }
 
     /// Swaps the limits of zones, if this core runs policy.
-    pub fn swap_zone_limits(&mut self, limits: &mut Arc<ZoneLimits>) {
+    pub fn swap_zone_limits(&mut self, limits: &mut ZoneLimits) {
         if let Some(policy) = self.policy.stage_mut() {
             policy.swap_zone_limits(limits);
         }

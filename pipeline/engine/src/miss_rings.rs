@@ -2,6 +2,7 @@
 //! with most misses in a ring loses first.
 
 use arrayvec::ArrayVec;
+use pmdns_config::limits::MAX_SLOWPATH_THREADS;
 use pmdns_config::narrow::to_u8;
 use pmdns_stages::cache::{Cache, Key};
 use pmdns_stages::miss::Miss;
@@ -55,19 +56,22 @@ impl MissRings {
             return false;
         }
         let (told, judged) = (tally.miss_told, judged());
-        let shards = self.rings.len();
-        for (shard, (ring, shares)) in self.rings.iter_mut().enumerate() {
+        let misses = misses_of(batch, cache, self.rings.len());
+        let mut owners = misses.iter().fold(0_u64, |owners, (_, owner)| owners | 1 << owner);
+        // Rings without a miss are not touched: there may be many.
+        while owners != 0 {
+            let shard = to_u8(owners.trailing_zeros() as usize);
+            owners &= owners - 1;
+            let (ring, shares) = &mut self.rings[usize::from(shard)];
             shares.settle(ring.free(MAX_BATCH + ring.capacity() / 2));
             let mut handed: ArrayVec<u8, MAX_BATCH> = ArrayVec::new();
             let mut refused = 0;
-            for (index, packet) in batch.iter_mut().enumerate() {
-                if packet.step != Step::SLOW_PATH || owner_of(packet, cache, shards) != shard {
-                    continue;
-                }
+            for (index, _) in misses.iter().filter(|(_, owner)| *owner == shard) {
+                let packet = &mut batch[usize::from(*index)];
                 let prefix = self.prefixes.hash_of_miss(packet);
                 if shares.has_room_for(prefix) {
                     shares.note(prefix);
-                    handed.push(to_u8(index));
+                    handed.push(*index);
                     continue;
                 }
                 refused += usize::from(shares.is_full());
@@ -93,6 +97,14 @@ impl MissRings {
         }
         tally.miss_told > told
     }
+}
+
+/// The places of the batch's misses, each with the number of the thread of `shards` that owns its part of the cache.
+#[inline]
+fn misses_of(batch: &Batch, cache: &Cache, shards: usize) -> ArrayVec<(u8, u8), MAX_BATCH> {
+    const { assert!(MAX_SLOWPATH_THREADS <= u64::BITS as usize, "a word has a bit for each thread") };
+    let misses = batch.iter().enumerate().filter(|(_, packet)| packet.step == Step::SLOW_PATH);
+    misses.map(|(index, packet)| (to_u8(index), to_u8(owner_of(packet, cache, shards)))).collect()
 }
 
 /// Which of `shards` threads of the slow path owns the packet's part of the cache.

@@ -49,13 +49,13 @@ pub struct Policy {
     /// How fast one client may miss.
     limiter: Limiter,
     /// How fast zones may miss.
-    zone_limits: Arc<ZoneLimits>,
+    zone_limits: ZoneLimits,
 }
 
 impl Policy {
     /// A stage that judges by `rules`.
     pub fn new(rules: Arc<Ruleset>, seed: Seed) -> Self {
-        let zone_limits = Arc::default();
+        let zone_limits = ZoneLimits::default();
         Self { rules, minimal_any: false, limiter: Limiter::off(seed), zone_limits }
     }
 
@@ -81,7 +81,7 @@ impl Policy {
     }
 
     /// Limits zones so from now on, and gives back the limits it had.
-    pub fn swap_zone_limits(&mut self, limits: &mut Arc<ZoneLimits>) {
+    pub fn swap_zone_limits(&mut self, limits: &mut ZoneLimits) {
         std::mem::swap(&mut self.zone_limits, limits);
     }
 

@@ -103,8 +103,8 @@ pub struct SlowPath {
     requests: Receiver<JobRequest>,
     /// When a question was last under way.
     idle_since: Duration,
-    /// When no client waited any more after the stop.
-    drained: Option<Duration>,
+    /// When the end began.
+    ends_since: Option<Duration>,
 }
 
 impl SlowPath {
@@ -164,7 +164,7 @@ impl SlowPath {
             inlets,
             outlets,
             requests,
-            drained: None,
+            ends_since: None,
         })
     }
 
@@ -205,19 +205,17 @@ impl SlowPath {
         self.resolver.is_idle()
     }
 
-    /// Takes one turn of the end. Clients get SERVFAIL: those that wait, then those whose misses come until the workers have
-    /// ended. `true`: they have, or a client's deadline has passed meanwhile.
+    /// Takes one turn of the end. Clients get SERVFAIL: those that wait, and those whose misses come until the workers have
+    /// ended. `true`: no client waits, and the workers have ended, or a client's deadline has passed meanwhile.
     pub(crate) fn end_turn(&mut self) -> bool {
         let now = time(&self.clock);
+        let since = *self.ends_since.get_or_insert(now.now);
         self.send_answers();
-        let Some(drained) = self.drained else {
-            self.drained = self.resolver.drain(now).then_some(now.now);
-            self.send_answers();
-            return false;
-        };
+        let is_drained = self.resolver.drain(now);
         self.inlets.turn_away(now, &mut self.resolver);
         self.send_answers();
-        self.inlets.have_ended() || now.now.saturating_sub(drained) >= self.resolver.deadline()
+        let is_late = now.now.saturating_sub(since) >= self.resolver.deadline();
+        is_drained && (is_late || self.inlets.have_ended())
     }
 
     /// Passes all input to the resolver. Returns how much there was.

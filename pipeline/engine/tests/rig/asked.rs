@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use pmdns_config::narrow::to_u16;
+use pmdns_nics::Frame;
 use pmdns_stages::wire::dns::{HEADER_LEN, QUESTION_FIXED_LEN, flag, header};
 use pmdns_stages::wire::edns::{option, option_in};
 use pmdns_stages::wire::subnet::SCOPE;
-use pmdns_stages::wire::{be16, name, put16};
+use pmdns_stages::wire::{be16, ip, name, put16};
 
 /// A query as it reached the stub.
 #[derive(Clone, Debug)]
@@ -123,4 +124,11 @@ fn data_of(qtype: u16, number: u16) -> Vec<u8> {
         16 => vec![0, 4, 3, 192, high, low],
         _ => vec![0, 4, 192, 0, high, low],
     }
+}
+
+/// The DNS message in a frame.
+pub(super) fn message(frame: &Frame) -> &[u8] {
+    let ipv6 = be16(frame.bytes(), ip::ETHERTYPE) == Some(ip::TYPE_IPV6);
+    let ip_len = if ipv6 { ip::IPV6_LEN } else { ip::IPV4_MIN_LEN };
+    &frame.bytes()[ip::ETHERNET_LEN + ip_len + ip::UDP_LEN..]
 }

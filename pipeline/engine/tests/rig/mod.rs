@@ -35,9 +35,10 @@ use pmdns_stages::ports::{Port, Ports};
 use pmdns_stages::testing::{OUR_IPV4, OUR_IPV6, OUR_MAC, QueryFrame, act_once, name_of};
 use pmdns_stages::wire::dns::{HEADER_LEN, flag, header};
 use pmdns_stages::wire::name::Seed;
-use pmdns_stages::wire::{be16, be32, ip, name};
+use pmdns_stages::wire::{be16, be32, name};
 
 pub(crate) use asked::Asked;
+use asked::message;
 pub(crate) use setup::{Setup, purge_of, upstream};
 
 use super::driver::Driver;
@@ -55,7 +56,8 @@ pub(crate) struct Rig {
     cache_jobs: CacheJobs,
     misses: Vec<RingSender<Miss>>,
     notes: RingSender<Hit>,
-    answers: RingReceiver<OutgoingAnswer>,
+    /// By worker that transmits.
+    answers: Vec<RingReceiver<OutgoingAnswer>>,
     counters: Arc<Counters>,
     upstreams: UpstreamsInUse,
     clock: Clock,
@@ -98,13 +100,6 @@ impl Answer {
     }
 }
 
-/// The DNS message in a frame.
-fn message(frame: &Frame) -> &[u8] {
-    let ipv6 = be16(frame.bytes(), ip::ETHERTYPE) == Some(ip::TYPE_IPV6);
-    let ip_len = if ipv6 { ip::IPV6_LEN } else { ip::IPV4_MIN_LEN };
-    &frame.bytes()[ip::ETHERNET_LEN + ip_len + ip::UDP_LEN..]
-}
-
 impl Rig {
     fn start(setup: Setup) -> Self {
         let mut driver = Driver::default();
@@ -117,7 +112,7 @@ impl Rig {
         let (mut publisher, mut inboxes) = RulesPublisher::new(1, 1, seed, 1);
         let pool = FramePool::Heap(HeapPool::new(setup.frames));
         let (misses, inlets) = (0..setup.workers).map(|_| ring(256)).unzip();
-        let (outlet, answers) = ring(setup.answers);
+        let (outlets, answers) = (0..setup.transmitters).map(|_| ring(setup.answers)).unzip();
         let (notes, note_receiver) = ring(4096);
         let retention = Retention {
             counts_hits: setup.prefetch.enabled,
@@ -171,13 +166,13 @@ impl Rig {
             encrypted: (super::LOAD_ENCRYPTED)(&config).unwrap_or_else(|error| panic!("{error}")),
             inlets: Inlets {
                 misses: inlets,
-                answered_by: vec![0; setup.workers],
+                answered_by: (0..setup.workers).map(|one| one % setup.transmitters).collect(),
                 hits: vec![note_receiver],
                 burst: pmdns_engine::slowpath::burst(false, setup.workers),
                 rules: inboxes.slow_path.remove(0),
             },
             ports: super::BY_PORT.then(|| over_port::parts(&config, &pool, seed)),
-            outlets: vec![outlet],
+            outlets,
             clock,
             requests: taken,
             stop: Arc::default(),
@@ -323,10 +318,15 @@ impl Rig {
 
     /// Waits for so many answers.
     pub(crate) fn answers(&mut self, count: usize) -> Vec<Answer> {
+        self.answers_by(0, count)
+    }
+
+    /// Waits for so many answers that this worker transmits.
+    pub(crate) fn answers_by(&mut self, worker: usize, count: usize) -> Vec<Answer> {
         let mut answers = Vec::new();
         self.wait_until(|rig| {
             while answers.len() < count
-                && let Some(answered) = rig.answers.pop()
+                && let Some(answered) = rig.answers[worker].pop()
             {
                 answers.push(Answer::of(&answered.frame));
             }
@@ -340,7 +340,7 @@ impl Rig {
         self.ask(query);
         let mut answered = None;
         self.wait_until(|rig| {
-            answered = rig.answers.pop();
+            answered = rig.answers[0].pop();
             answered.is_some()
         });
         answered.expect("it came").frame
@@ -425,7 +425,7 @@ impl Rig {
         self.misses.clear();
         self.driver.end();
         let mut leftover = Vec::new();
-        while let Some(answered) = self.answers.pop() {
+        for answered in self.answers.iter_mut().flat_map(|ring| std::iter::from_fn(|| ring.pop())) {
             leftover.push(Answer::of(&answered.frame));
         }
         let counters = self.counters.snapshot();

@@ -33,8 +33,10 @@ pub(crate) struct Setup {
     pub(crate) frames: usize,
     /// Slots in the ring of answers.
     pub(crate) answers: usize,
-    /// Workers that send misses; the first transmits for all.
+    /// Workers that send misses.
     pub(crate) workers: usize,
+    /// How many of them transmit: the first ones, for the others too.
+    pub(crate) transmitters: usize,
 }
 
 impl Setup {
@@ -56,6 +58,7 @@ impl Setup {
             frames: 1024,
             answers: 512,
             workers: 1,
+            transmitters: 1,
         }
     }
 

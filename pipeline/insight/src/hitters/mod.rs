@@ -14,7 +14,7 @@ mod tables;
 mod windows;
 mod zone;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use pmdns_engine::threads::{join_within, nap, pin};
 
 use self::floods::News;
 use self::tables::Tables;
-use crate::records::{Core, Losses, NAP, Recording, Rings, readable, records};
+use crate::records::{Core, NAP, Recording, Rings, lost, readable, records};
 
 /// Slots of a core's ring: 1 MiB. A record has two or three.
 const RING: usize = 16_384;
@@ -105,12 +105,6 @@ pub fn lend(
 ) -> Result<Rings<HitterCounters>, TooManyObservers> {
     let sample = config.hitters.sample;
     Rings::lend(Recording { slots: RING, sample, whole: false, every_miss: true }, lender)
-}
-
-impl Losses for HitterCounters {
-    fn lost(&self) -> &AtomicU64 {
-        &self.lost
-    }
 }
 
 impl HeavyHitters {
@@ -206,6 +200,7 @@ impl Counter {
         let flooded = tables.flooded();
         drop(tables);
         let counters = &self.shared.counters;
+        counters.lost.store(lost(&self.cores), Ordering::Relaxed);
         counters.records.fetch_add(count, Ordering::Relaxed);
         counters.flooded.store(flooded, Ordering::Relaxed);
         news.iter().for_each(|news| self.report_flood(news, second));

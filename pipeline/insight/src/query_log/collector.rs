@@ -8,7 +8,7 @@ use pmdns_engine::threads::nap;
 
 use super::batch::Batch;
 use super::sink::{LogCounters, Tap};
-use crate::records::{Core, NAP, Rings};
+use crate::records::{Core, NAP, Rings, lost};
 
 /// The thread between the cores and the sinks.
 pub(super) struct Collector {
@@ -41,6 +41,7 @@ impl Collector {
     pub(super) fn turn(&mut self) -> u64 {
         let mut cells = Vec::new();
         self.cores.iter_mut().for_each(|core| core.take(&mut cells));
+        self.counters.lost.store(lost(&self.cores), Ordering::Relaxed);
         if cells.is_empty() {
             return 0;
         }

@@ -20,7 +20,7 @@ mod sqlite;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ use self::sqlite::Database;
 pub use self::sqlite::OpenError;
 pub use self::sqlite::is_database;
 pub use self::sqlite::search::{SearchError, search};
-use crate::records::{Losses, Recording, Rings};
+use crate::records::{Recording, Rings};
 
 /// Batches that wait for one sink.
 const WAITING: usize = 16;
@@ -160,12 +160,6 @@ pub fn lend(
     let log = &config.query_log;
     let (slots, whole) = (log.ring as usize, log.dnstap.is_some());
     Rings::lend(Recording { slots, sample: log.sample, whole, every_miss: false }, lender)
-}
-
-impl Losses for LogCounters {
-    fn lost(&self) -> &AtomicU64 {
-        &self.lost
-    }
 }
 
 impl QueryLogger {

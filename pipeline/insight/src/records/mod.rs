@@ -15,8 +15,7 @@ mod source;
 
 pub(crate) use cells::{CELL, QueryRecord, QueryRecordHead, records};
 pub(crate) use question::{Mask, question, rcode, readable};
-pub use recorder::Losses;
 pub(crate) use recorder::Recording;
 pub use rings::Rings;
-pub(crate) use rings::{Core, NAP};
+pub(crate) use rings::{Core, NAP, lost};
 pub(crate) use source::Source;

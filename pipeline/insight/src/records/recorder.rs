@@ -1,8 +1,5 @@
 //! The recorder on a data core. It puts records into the core's ring.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use pmdns_engine::observe::{Observer, Sent};
 use pmdns_engine::ring::RingSender;
 use pmdns_stages::wire::layout::Layout;
@@ -25,40 +22,29 @@ pub(crate) struct Recording {
     pub(crate) every_miss: bool,
 }
 
-/// Counters of records that found no room.
-pub trait Losses: Send + Sync + 'static {
-    /// Their number.
-    fn lost(&self) -> &AtomicU64;
-}
-
 /// The observer on one core.
-pub(super) struct Recorder<C> {
+pub(super) struct Recorder {
     ring: RingSender<Cell>,
     sample: Sample,
     what: Recording,
-    counters: Arc<C>,
 }
 
-impl<C: Losses> Recorder<C> {
+impl Recorder {
     /// One whose sample this seed draws.
-    pub(super) fn new(
-        ring: RingSender<Cell>,
-        what: Recording,
-        seed: u64,
-        counters: Arc<C>,
-    ) -> Self {
-        Self { ring, sample: Sample::new(what.sample, seed), what, counters }
+    pub(super) fn new(ring: RingSender<Cell>, what: Recording, seed: u64) -> Self {
+        Self { ring, sample: Sample::new(what.sample, seed), what }
     }
 
     #[inline]
     fn note(&mut self, facts: &Facts, layout: Layout, frame: &[u8]) {
         if !push(&mut self.ring, facts, layout, frame, self.what.whole) {
-            self.counters.lost().fetch_add(1, Ordering::Relaxed);
+            // Counted by ring: under overload, cores do not write a line of each other.
+            self.ring.refuse(1);
         }
     }
 }
 
-impl<C: Losses> Observer for Recorder<C> {
+impl Observer for Recorder {
     fn leave(&mut self, batch: &Batch, sends: bool, now: Tick) {
         if !self.what.every_miss && self.sample.passes_by(batch.len()) {
             return;

@@ -9,7 +9,7 @@ use pmdns_engine::observe::{ObserverLender, TooManyObservers};
 use pmdns_engine::ring::{RingReceiver, ring};
 
 use super::cells::{CELL, Cell, cells_of};
-use super::recorder::{Losses, Recorder, Recording};
+use super::recorder::{Recorder, Recording};
 
 /// Cells that are taken from a ring at a time.
 const AT_ONCE: usize = 64;
@@ -30,7 +30,7 @@ pub(crate) struct Core {
     begun: Vec<[u8; CELL]>,
 }
 
-impl<C: Losses + Default> Rings<C> {
+impl<C: Default> Rings<C> {
     /// Lends a recorder to each data core.
     pub(crate) fn lend(what: Recording, lender: &ObserverLender) -> Result<Self, TooManyObservers> {
         let mut this = Self { cores: Vec::new(), counters: Arc::default() };
@@ -39,7 +39,7 @@ impl<C: Losses + Default> Rings<C> {
             this.cores.push(Core { ring, begun: Vec::new() });
             // Without chance every core takes the same distances, which harms nothing.
             let seed = random_seed().map_or(1, |seed| seed.hash(b""));
-            Box::new(Recorder::new(sender, what, seed, Arc::clone(&this.counters)))
+            Box::new(Recorder::new(sender, what, seed))
         })?;
         Ok(this)
     }
@@ -50,6 +50,11 @@ impl<C> Rings<C> {
     pub fn waiting(&self) -> usize {
         self.cores.iter().map(|core| core.ring.len()).sum()
     }
+}
+
+/// How many records found no room in the rings of these cores.
+pub(crate) fn lost(cores: &[Core]) -> u64 {
+    cores.iter().map(|core| core.ring.gauge().refused()).sum()
 }
 
 impl Core {

@@ -2,6 +2,7 @@
 
 pub(crate) mod aliases;
 pub(crate) mod dns64;
+pub(crate) mod late;
 pub(crate) mod nxdomain_cut;
 pub(crate) mod outlets;
 pub(crate) mod responder;
@@ -10,17 +11,19 @@ pub(crate) mod store;
 pub(crate) mod subnets;
 
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use pmdns_stages::Context;
 use pmdns_stages::cache::{Entry, EntryRef, Found, Head};
 use pmdns_stages::policy::Ruleset;
+use pmdns_stages::{Context, Tick};
 
 use crate::counters::{Counters, count};
 use crate::origin::Origin;
 use crate::questions::pending::Waiter;
 use crate::questions::question::{Question, Rule};
 use crate::upstreams::replies::ResolvedAnswer;
+use late::{Given, LateAnswer, LateAnswers};
 use responder::Responder;
 use stale::Stale;
 use store::Store;
@@ -32,6 +35,7 @@ pub(crate) struct Answers {
     pub(crate) subnets: Subnets,
     pub(crate) stale: Stale,
     pub(crate) responder: Responder,
+    pub(crate) late: LateAnswers,
     /// Whether NXDOMAIN for a name also denies all names below it.
     pub(crate) cuts_at_nxdomain: bool,
     pub(crate) counters: Arc<Counters>,
@@ -78,6 +82,24 @@ impl Answers {
             return None;
         }
         Some(found.copy()?.stale(now, self.stale.ttl))
+    }
+
+    /// Gives a client what it gets. If the ring has no room for it, `keep` makes what it gets in a later turn.
+    pub(crate) fn give(
+        &mut self,
+        waiter: Waiter<'_>,
+        deadline: Tick,
+        given: &Given<'_>,
+        keep: impl FnOnce() -> Rc<Given<'static>>,
+    ) {
+        let Self { responder, late, context, counters, .. } = self;
+        if late.takes(waiter.outlet, responder) {
+            count(&counters.waiting);
+            let (client, judged) = (waiter.to_seated(), responder.encode.rules().generation());
+            late.keep(LateAnswer { client, deadline, judged, given: keep() });
+        } else {
+            responder.give(waiter, given, context);
+        }
     }
 
     /// Answers with an expired answer.

@@ -68,6 +68,12 @@ impl Outlets {
         has_room
     }
 
+    /// Whether there is room for one of the many answers to a question. An eighth of the room is left to other questions.
+    pub(crate) fn has_room_for_many(&self, outlet: usize) -> bool {
+        let Outlet { answers, room, .. } = &self.0[outlet];
+        answers.len() < room - room / 8
+    }
+
     /// Takes out all answers that wait.
     pub(crate) fn take(&mut self, outlet: usize) -> Drain<'_, OutgoingAnswer> {
         self.0[outlet].answers.drain(..)

@@ -12,6 +12,7 @@ use pmdns_stages::wire::dns::Rcode;
 use pmdns_stages::wire::edns::ExtendedError;
 use pmdns_stages::{Answer, Context, Packet, Reason, Stage, Step};
 
+use super::late::Given;
 use super::outlets::{OutgoingAnswer, Outlets};
 use crate::counters::{Counters, count};
 use crate::origin::Origin;
@@ -49,6 +50,19 @@ enum Fate {
 }
 
 impl Responder {
+    /// Answers with what all clients of a question get.
+    pub(crate) fn give(&mut self, waiter: Waiter<'_>, given: &Given<'_>, context: &Context) {
+        match given {
+            Given::Entry { entry, scope, origin } => {
+                self.entry(waiter, entry, *scope, *origin, context, |counters| match origin {
+                    Origin::Stale => &counters.stale,
+                    _ => &counters.answered,
+                });
+            }
+            Given::Failure(why) => self.servfail(waiter, *why, context),
+        }
+    }
+
     /// Answers with SERVFAIL, and with the reason.
     pub(crate) fn servfail(&mut self, waiter: Waiter<'_>, why: ExtendedError, context: &Context) {
         let answer = Answer::Rcode(Rcode::SERVFAIL);

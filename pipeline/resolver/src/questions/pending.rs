@@ -115,6 +115,7 @@ impl Ticket {
 #[derive(Debug)]
 pub(crate) struct Expired {
     pub(crate) waiter: Seated,
+    pub(crate) deadline: Tick,
     /// The question it waited for. That stays under way until it is settled.
     pub(crate) ticket: Ticket,
     /// Whether it was the last waiter of its question.
@@ -325,13 +326,14 @@ impl<T> Pending<T> {
         let asked = self.questions.get_mut(slot as usize).expect("nobody waits for nothing");
         self.seats.unlink(&mut asked.waiting, number);
         let (serial, waiting) = (asked.serial, asked.waiting);
-        self.vacate(number);
+        let deadline = self.vacate(number);
         let waiter = self.waiters[number as usize].waiter().to_seated();
         if let Some(first) = waiting.first() {
             let prefix = self.seats.value(first).client.prefix;
             self.charge(slot, prefix);
         }
-        Expired { waiter, ticket: Ticket { slot, serial }, was_last: waiting.is_empty() }
+        let ticket = Ticket { slot, serial };
+        Expired { waiter, deadline, ticket, was_last: waiting.is_empty() }
     }
 
     /// The waiters that `is_meant` leave. Their questions stay under way.

@@ -1,5 +1,6 @@
 //! Ending: the clients that wait for a question get its answer, an expired answer, or SERVFAIL.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -10,7 +11,7 @@ use pmdns_stages::wire::subnet::Subnet;
 
 use super::shedding::Reason;
 use super::{Outcome, Resolver, Time};
-use crate::answers::Answers;
+use crate::answers::late::Given;
 use crate::counters::{add, count};
 use crate::origin::Origin;
 use crate::questions::pending::{Expired, Ticket};
@@ -79,25 +80,18 @@ impl Resolver {
             Outcome::Failure(_) | Outcome::Shed(_) => None,
         };
         let outcome = judged.as_ref().unwrap_or(outcome);
-        let Self { questions, answers, counters, .. } = self;
-        let Answers { responder, context, .. } = answers;
-        questions.end(ticket, |waiter, deadline| match (outcome, &stale) {
-            (Outcome::Answer(ResolvedAnswer { entry, network, origin }), _) => {
-                let scope = network.map_or(0, Subnet::length);
-                responder
-                    .entry(waiter, entry, scope, *origin, context, |counters| &counters.answered);
-            }
+        let given = match (outcome, &stale) {
+            (Outcome::Answer(ResolvedAnswer { entry, network, origin }), _) => Given::Entry {
+                entry: Cow::Borrowed(entry),
+                scope: network.map_or(0, Subnet::length),
+                origin: *origin,
+            },
             (Outcome::Failure(_) | Outcome::Shed(_), Some(entry)) => {
-                let origin = Origin::Stale;
-                responder.entry(waiter, entry, 0, origin, context, |counters| &counters.stale);
+                Given::Entry { entry: Cow::Borrowed(entry), scope: 0, origin: Origin::Stale }
             }
-            (Outcome::Failure(why) | Outcome::Shed(why), None) => {
-                if deadline <= context.now {
-                    count(&counters.deadline);
-                }
-                responder.servfail(waiter, *why, context);
-            }
-        });
+            (Outcome::Failure(why) | Outcome::Shed(why), None) => Given::Failure(*why),
+        };
+        self.give_to_all(ticket, &given);
         self.validation.fetched(&question, || Fetched::Nothing);
         self.lead_on_from(&question, outcome);
         self.make_ipv6_from(&question, outcome);
@@ -117,6 +111,19 @@ impl Resolver {
         }
     }
 
+    /// Ends a question, and gives this to its waiters. Those for whom the ring has no room get it in later turns.
+    fn give_to_all(&mut self, ticket: Ticket, given: &Given<'_>) {
+        let Self { questions, answers, counters, .. } = self;
+        let mut kept = None;
+        questions.end(ticket, |waiter, deadline| {
+            if matches!(given, Given::Failure(_)) && deadline <= answers.context.now {
+                count(&counters.deadline);
+            }
+            let keep = || Rc::clone(kept.get_or_insert_with(|| given.kept()));
+            answers.give(waiter, deadline, given, keep);
+        });
+    }
+
     /// Ends waiters whose deadline has come, a bounded number at a time.
     pub(super) fn expire(&mut self) {
         for _ in 0..MAX_EXPIRIES {
@@ -131,7 +138,7 @@ impl Resolver {
     /// and all others would be refused (unbound#227). A question continues for a while only if there is an expired
     /// answer to replace, and room in the table.
     fn give_up(&mut self, expired: &Expired) {
-        let Expired { waiter, ticket, was_last } = expired;
+        let Expired { waiter, ticket, was_last, .. } = expired;
         let waiter = waiter.waiter();
         if self.questions.pending.find(*ticket).is_some_and(|(_, plan)| plan.was_shed()) {
             return self.shed_waiter(expired, Reason::Upstream);
@@ -164,16 +171,23 @@ impl Resolver {
     }
 
     /// Answers the next waiters with SERVFAIL, as many as a ring of answers holds. `true`: no waiter is left, and all
-    /// questions are forgotten.
+    /// questions are forgotten. Behind answers that wait for room it waits too, until its client's deadline at most. So a core
+    /// that takes no answers holds up the end no longer, and clients of other cores not at all.
     pub fn drain(&mut self, now: Time) -> bool {
         self.set_time(now);
+        self.give_late();
+        let given = Given::Failure(ExtendedError::NOT_READY);
         for _ in 0..MAX_EXPIRIES {
             let Some(expired) = self.questions.expire(Tick::MAX) else {
+                if !self.answers.late.is_empty() {
+                    return false;
+                }
                 let questions = self.questions.pending.drain(|_| ());
                 self.counters.pending.fetch_sub(questions as u64, Ordering::Relaxed);
                 return true;
             };
-            self.servfail(expired.waiter.waiter(), ExtendedError::NOT_READY);
+            let Expired { waiter, deadline, .. } = expired;
+            self.answers.give(waiter.waiter(), deadline, &given, || given.kept());
         }
         false
     }

@@ -31,6 +31,7 @@ use pmdns_stages::{Context, Tick};
 use pmdns_validator::TrustAnchors;
 
 use crate::answers::Answers;
+use crate::answers::late::LateAnswers;
 use crate::answers::outlets::{OutgoingAnswer, Outlets};
 use crate::answers::responder::Responder;
 use crate::answers::stale::Stale;
@@ -172,6 +173,10 @@ impl Resolver {
                     outlets: Outlets::new(&outlets),
                     counters: Arc::clone(&counters),
                 },
+                late: LateAnswers::new(
+                    outlets.len(),
+                    (config.slowpath.max_waiting / shards.max(1)).max(1),
+                ),
                 cuts_at_nxdomain: config.cache.nxdomain_cut,
                 counters: Arc::clone(&counters),
                 context: time.context,
@@ -220,9 +225,15 @@ impl Resolver {
         self.deadline
     }
 
-    /// Whether no question is under way.
+    /// Whether no question is under way, and no answer waits for room.
     pub fn is_idle(&self) -> bool {
-        self.questions.pending.is_empty()
+        self.questions.pending.is_empty() && self.answers.late.is_empty()
+    }
+
+    /// Gives answers that have waited for room. Returns how many.
+    fn give_late(&mut self) -> usize {
+        let Answers { responder, late, context, .. } = &mut self.answers;
+        late.give(responder, context)
     }
 
     /// Continues everything under way, and returns how much work there was.
@@ -232,11 +243,13 @@ impl Resolver {
         self.upstreams.probe();
         self.learn_failures();
         self.expire();
+        // Behind the others of this turn, which cannot wait.
+        let late = self.give_late();
         self.refresh_due();
         let carried_out = self.jobs.turn(&mut self.answers);
         self.upstreams.send_queued(&mut self.questions.pending);
         self.learn_failures();
-        carried_out + usize::from(!self.upstreams.is_quiet())
+        late + carried_out + usize::from(!self.upstreams.is_quiet())
     }
 
     /// Starts loading what [`Resolver::take_in`] reads first of the cache, which is in no near memory.

@@ -22,7 +22,7 @@ impl Resolver {
         self.jobs.note_rules();
         let Self { questions, answers, .. } = self;
         let misjudged = questions.withdraw(|question, miss| !still_holds(answers, question, miss));
-        for Expired { waiter, ticket, was_last } in misjudged {
+        for Expired { waiter, ticket, was_last, .. } in misjudged {
             if was_last {
                 self.questions.abandon_later(ticket);
             }
@@ -31,9 +31,11 @@ impl Resolver {
     }
 
     /// Whether the rules in use hold for everything that clients may get from here. Then they have judged all answers in the
-    /// cache, if they say anything of the content of answers.
+    /// cache, if they say anything of the content of answers. No answer waits for room that was made under rules before them.
     pub fn has_judged(&self) -> bool {
-        !self.jobs.is_judging() || !self.answers.rules().judges_answers()
+        let rules = self.answers.rules();
+        (!self.jobs.is_judging() || !rules.judges_answers())
+            && self.answers.late.are_judged_by(rules.generation())
     }
 
     /// Takes in a miss that other rules let pass.

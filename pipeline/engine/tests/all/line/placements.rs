@@ -6,7 +6,7 @@ use pmdns_counters::Totals;
 use pmdns_engine::counters::Link;
 use pmdns_engine::testing::{Rig, config};
 use pmdns_nics::Burst;
-use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, QueryFrame, name_of, query};
+use pmdns_stages::testing::{CLIENT_MAC, OUR_IPV4, QueryFrame, entry_of, name_of, query};
 use pmdns_stages::{StageName, Step};
 
 /// Policy that gives every stage something to decide.
@@ -226,6 +226,33 @@ fn trap_11_a_full_miss_ring_sheds_the_newest_and_hits_go_on() {
     assert_eq!((tally.slow_path, tally.miss_full), (57, 0));
     assert_eq!((tally.miss_told, tally.miss_share), (20, 23));
     assert_eq!(rig.sent().len(), 100 + 20);
+}
+
+#[test]
+fn each_miss_goes_to_the_thread_that_owns_its_part_of_the_cache() {
+    for threads in [1, 2, 32] {
+        let mut rig = Rig::new(&config(&format!("[slowpath]\nthreads = {threads}\n")));
+        let asked = |number: u8| {
+            let name = name_of(&format!("m{number}.example."));
+            QueryFrame { name, source: vec![10, 1, number, 1], ..query("a. A") }
+        };
+        for batch in (0..250).collect::<Vec<u8>>().chunks(25) {
+            let mut burst =
+                batch.iter().map(|number| rig.frame(&asked(*number).frame_bytes())).collect();
+            rig.offer(0, &mut burst);
+            rig.settle();
+        }
+        let mut taken = 0;
+        for (number, thread) in rig.slow_path.iter_mut().enumerate() {
+            let cache = &thread.resolver.cache;
+            for miss in std::iter::from_fn(|| thread.inlets.misses[0].pop()) {
+                let entry = entry_of(&asked(miss.client()[2]), &[], 0, cache.seed());
+                assert_eq!(cache.shard_of(entry.head().hash), number, "of {threads}");
+                taken += 1;
+            }
+        }
+        assert_eq!((taken, rig.workers[0].counters().tally.slow_path), (250, 250));
+    }
 }
 
 #[test]

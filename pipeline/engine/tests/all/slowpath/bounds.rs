@@ -1,5 +1,7 @@
 //! Limits: what is full drops the newest and counts it. And the end: nobody is left waiting.
 
+use std::time::Duration;
+
 use pmdns_stages::testing::query;
 
 use super::BY_PORT;
@@ -77,15 +79,84 @@ fn answers_without_a_frame_are_shed() {
 }
 
 #[test]
-fn answers_beyond_the_ring_are_shed() {
+fn all_clients_of_a_name_are_answered_though_they_are_more_than_the_ring_has_slots() {
+    for (slots, clients) in [(1, 5), (2, 5), (512, 10_000)] {
+        let stub = Stub::replying(|asked| asked.address());
+        stub.faults.delay_ms.set(2500);
+        let mut setup = Setup { answers: slots, ..Setup::asking(&[&stub]) };
+        setup.settings.max_waiting_per_client = clients.into();
+        let mut rig = setup.start();
+        for client in alike(&query("www.example. A"), clients) {
+            rig.ask(&client);
+        }
+        let answers = rig.answers(clients.into());
+        assert_eq!(ids(&answers).len(), usize::from(clients));
+        assert!(answers.iter().all(|answer| answer.records == 1));
+        let counters = rig.finish();
+        assert_eq!((counters.leaders, counters.coalesced), (1, u64::from(clients) - 1));
+        assert_eq!((counters.answered, counters.shed_ring_full), (clients.into(), 0));
+    }
+}
+
+#[test]
+fn clients_whose_answers_wait_for_room_are_answered_at_the_stop() {
     let stub = Stub::replying(|asked| asked.address());
-    let mut rig = Setup { answers: 2, ..Setup::asking(&[&stub]) }.start();
-    for client in alike(&query("www.example. A"), 5) {
+    stub.faults.delay_ms.set(2500);
+    let mut rig = Setup { answers: 512, ..Setup::asking(&[&stub]) }.start();
+    let mut clients = alike(&query("www.example. A"), 3000);
+    for client in &mut clients {
+        client.source[2] = (client.id / 200) as u8;
+        rig.ask(client);
+    }
+    rig.wait_for(|counters| counters.answered > 0);
+    rig.say_stop();
+    assert_eq!(ids(&rig.answers(3000)).len(), 3000);
+    let counters = rig.finish();
+    assert_eq!((counters.answered, counters.shed_ring_full), (3000, 0));
+}
+
+#[test]
+fn a_core_that_takes_no_answers_holds_up_the_stop_until_the_deadlines_of_its_clients() {
+    const DEADLINE: Duration = Duration::from_millis(200);
+    let stub = Stub::replying(|asked| asked.address());
+    let setup = Setup { answers: 64, workers: 2, transmitters: 2, ..Setup::asking(&[&stub]) };
+    let mut rig = setup.hasty(200, 5000).start();
+    for client in alike(&query("www.example. A"), 100) {
         rig.ask(&client);
     }
-    rig.wait_for(|counters| counters.shed_ring_full == 3);
-    assert_eq!(rig.answers(2).len(), 2);
-    rig.finish();
+    rig.wait_for(|counters| counters.answered == 64);
+    stub.faults.delay_ms.set(1000);
+    for worker in [0, 1] {
+        for client in alike(&query("slow.example. A"), 20) {
+            rig.ask_by(worker, &client);
+        }
+    }
+    rig.wait_for(|counters| counters.misses == 140);
+    let given = rig.counters();
+    assert_eq!((given.answered, given.waiting), (64, 36 + 40));
+    let start = rig.driver.now();
+    rig.say_stop();
+    assert_eq!(rig.answers_by(1, 20)[0].rcode, 2);
+    assert!(rig.driver.now() - start < DEADLINE / 10, "another core's clients wait for nothing");
+    assert_eq!(rig.counters().waiting, 36 + 20);
+    rig.wait_until(|rig| rig.has_ended());
+    assert!(rig.driver.now() - start <= DEADLINE + DEADLINE / 10);
+    let (counters, answers) = rig.stop();
+    assert_eq!((counters.shed_ring_full, answers.len()), (120 - 64, 64), "what the ring held");
+}
+
+#[test]
+fn rules_hold_when_no_answer_waits_that_was_made_under_those_before() {
+    let stub = Stub::replying(|asked| asked.address());
+    let mut rig = Setup { answers: 64, ..Setup::asking(&[&stub]) }.hasty(200, 5000).start();
+    for client in alike(&query("www.example. A"), 100) {
+        rig.ask(&client);
+    }
+    rig.wait_for(|counters| counters.answered == 64);
+    assert_eq!(rig.counters().waiting, 36);
+    rig.deny_all_addresses("late");
+    assert_eq!(rig.counters().waiting, 0, "the rules are lent until then");
+    assert_eq!(rig.stop().1.len(), 64);
 }
 
 #[test]

@@ -30,9 +30,8 @@ pub(crate) struct Driver {
     time: SteppedTime,
     network: Loopback,
     pub(crate) slow_path: Option<SlowPath>,
-    is_stopping: bool,
-    /// When nobody waited any more, and how long misses are refused after that.
-    drained: Option<Duration>,
+    /// When it was told to stop, and how long misses are refused after that.
+    ends_since: Option<Duration>,
     patience: Duration,
 }
 
@@ -42,8 +41,7 @@ impl Default for Driver {
             time: SteppedTime::since(TODAY.get()),
             network: Loopback::default(),
             slow_path: None,
-            is_stopping: false,
-            drained: None,
+            ends_since: None,
             patience: Duration::ZERO,
         }
     }
@@ -85,14 +83,10 @@ impl Driver {
         let clock = self.clock();
         let Self { time, network, slow_path, .. } = self;
         let Some(slow_path) = slow_path else { return 0 };
-        if self.is_stopping {
+        if let Some(since) = self.ends_since {
             let is_drained = slow_path.drain(network, &clock);
-            let since = match self.drained {
-                None if !is_drained => return 1,
-                None => *self.drained.insert(time.now()),
-                Some(since) => since,
-            };
-            if slow_path.has_ended() || time.now() - since >= self.patience {
+            let is_late = time.now() - since >= self.patience;
+            if is_drained && (is_late || slow_path.has_ended()) {
                 self.slow_path = None;
                 TODAY.set(self.time.date() as u32);
             }
@@ -119,7 +113,7 @@ impl Driver {
 
     /// Tells it to stop.
     pub(crate) fn say_stop(&mut self) {
-        self.is_stopping = true;
+        self.ends_since.get_or_insert_with(|| self.time.now());
     }
 
     /// Whether it has ended.
