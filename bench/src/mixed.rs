@@ -1,7 +1,7 @@
 //! Traffic as clients send it: names of many lengths, three types, CNAME chains, and OPT records with and without options.
 //!
-//! Names are made up. Their numbers of labels and the lengths of labels are distributed as on a public list: the 100,000
-//! names that Cisco Umbrella saw most on 2026-07-24, those of 2 to 6 labels and 7 to 60 bytes. Shares of types, aliases and
+//! Names are made up. Their numbers of labels and the lengths of labels are distributed as on a public list. It has the 100,000
+//! names that Cisco Umbrella saw most on 2026-07-24. Those of 2 to 6 labels and 7 to 60 bytes count. Shares of types, aliases and
 //! options are chosen, not measured. Each name is asked for one type, so names, questions and answers are equally many. The
 //! first names of a long list are those of a short one.
 

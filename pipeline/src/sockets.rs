@@ -33,8 +33,15 @@ impl OpenSockets {
     }
 
     fn take_passed(&mut self, wanted: &Passed) -> Option<OwnedFd> {
-        let place = self.0.iter().position(|(passed, _)| passed == wanted)?;
-        Some(self.0.swap_remove(place).1)
+        let taken = self.take_one(|passed| (passed == wanted).then_some(()));
+        taken.map(|((), socket)| socket)
+    }
+
+    /// The first one of which something is `known`, with that.
+    fn take_one<T>(&mut self, known: impl Fn(&Passed) -> Option<T>) -> Option<(T, OwnedFd)> {
+        let find = |(place, (passed, _)): (usize, &(Passed, _))| Some((place, known(passed)?));
+        let (place, known) = self.0.iter().enumerate().find_map(find)?;
+        Some((known, self.0.swap_remove(place).1))
     }
 }
 
@@ -50,11 +57,10 @@ impl OpenSockets {
 
     /// The memory of the cache.
     pub(crate) fn take_cache(&mut self) -> Option<(PassedCache, OwnedFd)> {
-        let cache = self.0.iter().find_map(|(passed, _)| match passed {
+        self.take_one(|passed| match passed {
             Passed::Cache(cache) => Some(*cache),
             _ => None,
-        })?;
-        Some((cache, self.take_passed(&Passed::Cache(cache))?))
+        })
     }
 
     /// The memory that a crash is written into.
@@ -87,29 +93,27 @@ impl OpenSockets {
 
     /// An end of the way for frames, with the names of the other process's ports.
     pub(crate) fn take_relay(&mut self) -> Option<(Vec<String>, OwnedFd)> {
-        let place = self.0.iter().position(|(passed, _)| matches!(passed, Passed::Relay(_)))?;
-        match self.0.swap_remove(place) {
-            (Passed::Relay(ports), end) => Some((ports, end)),
+        self.take_one(|passed| match passed {
+            Passed::Relay(ports) => Some(ports.clone()),
             _ => None,
-        }
+        })
     }
 
     /// Where answers come from, and for which settings.
     pub(crate) fn take_answers(&mut self) -> Option<(u64, OwnedFd)> {
-        let basis = self.0.iter().find_map(|(passed, _)| match passed {
+        self.take_one(|passed| match passed {
             Passed::Answers(basis) => Some(*basis),
             _ => None,
-        })?;
-        Some((basis, self.take_passed(&Passed::Answers(basis))?))
+        })
     }
 
     /// The changes of operators, and whether those of clients are among them.
     pub(crate) fn take_changes(&mut self) -> Option<(OwnedFd, bool)> {
-        let has_clients = self.0.iter().find_map(|(passed, _)| match passed {
+        let taken = self.take_one(|passed| match passed {
             Passed::Changes { has_clients } => Some(*has_clients),
             _ => None,
-        })?;
-        Some((self.take_passed(&Passed::Changes { has_clients })?, has_clients))
+        });
+        taken.map(|(has_clients, memory)| (memory, has_clients))
     }
 
     pub(crate) fn add(&mut self, key: &str, address: SocketAddr, socket: OwnedFd) {

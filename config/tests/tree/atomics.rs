@@ -1,4 +1,4 @@
-//! Where code of data cores may change a word that other cores change: each such place is a row here, with the reason why no
+//! Where code of data cores may change a word that other cores change. Each such place is a row here, with the reason why no
 //! flood makes it frequent. All else is counted in the core, or in a cache line of its own.
 //!
 //! A store to a line of one's own is not seen here: types that have such lines say so by their alignment, and test it.

@@ -65,8 +65,8 @@ pub struct TapSteering {
     count: u32,
     /// A detached queue. The interface is there as long as it is open.
     holder: OwnedFd,
-    /// As many as there are queues before those of this process. In the order of their places they are from the last one to the
-    /// first one: so queues of the process before close, and the last one takes the place of each.
+    /// As many as there are queues before those of this process. The last one is at place 0: queues of the process before close in
+    /// their order, and the last queue takes the place of each.
     fillers: Vec<OwnedFd>,
     /// Programs that name the queues of this process, the same if they are the first ones, and those of the process before.
     to_own: OwnedFd,
@@ -170,8 +170,8 @@ impl TapSteering {
         self.fillers.iter().try_for_each(|filler| set_attached(filler, true))
     }
 
-    /// No other process has queues. Where numbers of queues have changed again and again there may be many fillers: they go, and a
-    /// frame that is on its way at that moment may too.
+    /// No other process has queues. Where numbers of queues have changed again and again there may be many fillers: they go. A
+    /// frame that is on its way at that moment may go too.
     pub fn be_alone(&mut self) -> io::Result<()> {
         if self.own().first > MOST_FILLERS {
             self.close_fillers()?;

@@ -156,9 +156,7 @@ impl Outgoing {
                     self.send(FromOutgoing::Offer(offer()));
                     self.enter(Stage::Offered, now + self.limits.preparing);
                 }
-                Some(why) => {
-                    self.refuse(why);
-                }
+                Some(why) => self.refuse(why),
             },
             (Stage::Offered, FromIncoming::Prepared(devices)) => {
                 self.wanted = devices;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hash::Hasher as _;
-use std::io::{BufWriter, Read as _, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
@@ -57,7 +57,7 @@ impl AnswersToNext {
             return;
         }
         let jobs = jobs.clone();
-        let sending = Pipe::new(Some(File::from(OwnedFd::from(near)))).and_then(|pipe| {
+        let sending = pipe_of(near).and_then(|pipe| {
             thread::Builder::new().name("answers".to_owned()).spawn(move || {
                 match jobs.send(BufWriter::new(pipe)) {
                     Ok(count) => tracing::info!("{count} answers go to the next process"),
@@ -97,7 +97,7 @@ impl AnswersFromBefore {
             return false;
         }
         let asked = self.end.write_all(WANTED).and_then(|()| {
-            let mut pipe = Pipe::new(Some(File::from(OwnedFd::from(self.end))))?;
+            let mut pipe = pipe_of(self.end)?;
             thread::Builder::new().name("answers".to_owned()).spawn(move || {
                 pin(core);
                 match jobs.receive(&mut pipe) {
@@ -108,6 +108,10 @@ impl AnswersFromBefore {
         });
         asked.inspect_err(|error| tracing::warn!("answers do not pass: {error}")).is_ok()
     }
+}
+
+fn pipe_of(end: UnixStream) -> io::Result<Pipe> {
+    Pipe::new(Some(File::from(OwnedFd::from(end))))
 }
 
 /// Of what answers are true for.

@@ -290,19 +290,25 @@ fn announces_when_its_interfaces_are_back(active: &Node, other: &Node) {
     }
 }
 
+/// Two nodes, the first one with a keeper, and keepalived on each. The first one is active.
+fn start_pair() -> ([Node; 2], [Process; 2]) {
+    lay_bridge();
+    let other = Node::start("pm2");
+    let one = Node::start_kept("pm1");
+    one.lay_cable(1);
+    other.lay_cable(2);
+    let first = one.keepalived(250);
+    one.pmdns.wait_for_times(ACTIVE, 1);
+    let second = other.keepalived(240);
+    ([one, other], [first, second])
+}
+
 #[test]
 #[ignore = "needs root, DPDK and network namespaces: scripts/test.sh runs it"]
 fn an_orderly_switch_by_keepalived_loses_nothing() {
     isolated("standby::an_orderly_switch_by_keepalived_loses_nothing", || {
         let _nsd = nsd::start();
-        lay_bridge();
-        let other = Node::start("pm2");
-        let one = Node::start_kept("pm1");
-        one.lay_cable(1);
-        other.lay_cable(2);
-        let mut first = one.keepalived(250);
-        one.pmdns.wait_for_times(ACTIVE, 1);
-        let second = other.keepalived(240);
+        let ([one, other], [mut first, second]) = start_pair();
         let report = thread::scope(|threads| {
             let clients = threads.spawn(|| ask_over_the_port(SECONDS[1]));
             switch_in_order("keepalived is stopped", "pm1", "pm2", || first.signal("TERM"));
@@ -357,14 +363,7 @@ fn upgrade(one: &Node, first: &Process, second: &Process) {
 fn the_other_node_answers_when_the_active_one_dies() {
     isolated("standby::the_other_node_answers_when_the_active_one_dies", || {
         let _nsd = nsd::start();
-        lay_bridge();
-        let other = Node::start("pm2");
-        let one = Node::start_kept("pm1");
-        one.lay_cable(1);
-        other.lay_cable(2);
-        let _first = one.keepalived(250);
-        one.pmdns.wait_for_times(ACTIVE, 1);
-        let second = other.keepalived(240);
+        let ([one, other], [_first, second]) = start_pair();
         switch("pmdns is killed, its keeper lives", "pm1", "pm1", || {
             sh(&format!("kill -KILL {}", one.process()));
             // keepalived tells the next process.
